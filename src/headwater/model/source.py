@@ -19,6 +19,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from headwater.model.conditions import Condition
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import TableSchema
 
@@ -48,12 +49,15 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class Question:
-    """Rows of `table` whose `key` columns equal one of `keys` (distinct, no NULLs; same columns, same order)."""
+    """Rows of `table` whose `key` columns equal one of `keys` (distinct, no NULLs; same columns, same order) and that
+    meet all `conditions`. Equality is exact: an adapter whose engine compares more loosely (a NOCASE column) asks it
+    to compare exactly."""
 
     table: TableName
     key: tuple[str, ...]
     keys: pa.Table
     columns: tuple[str, ...]
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,8 +137,10 @@ class Source(Protocol):
         """Cut the table into parts of about `target_rows`. Every row the table ever has falls into exactly one."""
         ...
 
-    def scan(self, chunk: Chunk, columns: Sequence[str], at: Position) -> Iterator[pa.RecordBatch]:
-        """The question's columns, COUNT. Each call is a short read of its own; no snapshot outlives it."""
+    def scan(
+        self, chunk: Chunk, columns: Sequence[str], at: Position, conditions: Sequence[Condition] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns, COUNT; only rows that meet all conditions. Each call is a short read of its own; no snapshot outlives it."""
         ...
 
     def trim(self, below: Position) -> int:

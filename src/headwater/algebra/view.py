@@ -1,0 +1,100 @@
+"""A view, taken apart: what the maintenance algorithms need to know of its SQL.
+
+    V = π σ (T1 ⋈ … ⋈ Tn)            outputs, residual, occurrences, equalities
+    V = γ π σ (T1 ⋈ … ⋈ Tn)          … and an aggregation on top (DISTINCT is one without aggregate calls)
+
+`T1 … Tn` are *occurrences*: a table named twice occurs twice. The join of the occurrences is the view's *core*; its
+columns are called `alias.column`, and every expression below is Spark SQL over those names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headwater.model.conditions import Condition
+from headwater.model.consistency import Level
+from headwater.model.names import TableName, ViewName
+
+AggregateFunction = Literal["count", "sum", "avg", "min", "max"]
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """One mention of a table. `columns` are those the view needs, `conditions` those on this occurrence alone that can
+    be pushed to its source."""
+
+    alias: str
+    table: TableName
+    columns: tuple[str, ...]
+    conditions: tuple[Condition, ...] = ()
+
+    def core(self, column: str) -> str:
+        """The column's name in the core."""
+        return f"{self.alias}.{column}"
+
+
+@dataclass(frozen=True)
+class Equality:
+    """A join condition `left = right` between plain columns; each side is (index of the occurrence, column)."""
+
+    left: tuple[int, str]
+    right: tuple[int, str]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A named Spark SQL expression."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """`function([DISTINCT] argument)`; `argument` names one of the aggregation's arguments, None for COUNT(*)."""
+
+    name: str
+    function: AggregateFunction
+    argument: str | None = None
+    distinct: bool = False
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """`keys` (key0, key1, …) and `arguments` (arg0, …) are expressions over the core; `outputs` and `having` over the
+    names of keys and calls (agg0, …)."""
+
+    keys: tuple[Output, ...]
+    arguments: tuple[Output, ...]
+    calls: tuple[AggregateCall, ...]
+    outputs: tuple[Output, ...]
+    having: str = ""
+
+
+@dataclass(frozen=True)
+class ViewDefinition:
+    name: ViewName
+    level: Level
+    occurrences: tuple[Occurrence, ...]
+    equalities: tuple[Equality, ...]
+    residual: tuple[str, ...]
+    """Conditions evaluated by Spark SQL on the joined rows, over core columns."""
+    outputs: tuple[Output, ...]
+    """The view's columns over the core; with an aggregation, look there instead."""
+    aggregation: Aggregation | None
+    recompute: str
+    """The whole query as Spark SQL; each table is a relation called by its full name, `shop.public.orders`."""
+    text: str
+    """The query as its author wrote it."""
+    file: str = ""
+    line: int = 1
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        outputs = self.aggregation.outputs if self.aggregation else self.outputs
+        return tuple(o.name for o in outputs)
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        return tuple(dict.fromkeys(o.table for o in self.occurrences))

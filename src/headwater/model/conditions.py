@@ -1,0 +1,61 @@
+"""Conditions on one table that mean the same everywhere: in SQLite, in PostgreSQL, in Arrow and in Spark.
+
+Only these are pushed to sources and used to decide relevance. Whatever else a WHERE clause says is evaluated by
+Spark SQL on the joined rows. A comparison with NULL is not true, so such rows do not meet the condition.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Operator = Literal["=", "<>", "<", "<=", ">", ">=", "in", "is null", "is not null"]
+Scalar = int | str | bool | Decimal | dt.date | dt.datetime
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`column operator value`. `value` is a tuple for `in`, None for the NULL tests. Text is only compared with
+    `=`, `<>` and `in`, by code points: orderings of text differ between engines."""
+
+    column: str
+    operator: Operator
+    value: Scalar | tuple[Scalar, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"{self.column} {self.operator}"
+        return f"{self.column} {self.operator} {self.value!r}"
+
+
+_COMPARE = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def meets(table: pa.Table, conditions: Sequence[Condition]) -> pa.Table:
+    """The rows of an Arrow table that meet all conditions."""
+    for condition in conditions:
+        column = table.column(condition.column)
+        if condition.operator == "is null":
+            mask = pc.is_null(column)
+        elif condition.operator == "is not null":
+            mask = pc.is_valid(column)
+        elif condition.operator == "in":
+            assert isinstance(condition.value, tuple)
+            mask = pc.is_in(column, value_set=pa.array(condition.value, column.type))
+        else:
+            mask = _COMPARE[condition.operator](column, pa.scalar(condition.value, column.type))
+        table = table.filter(mask)
+    return table
