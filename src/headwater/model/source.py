@@ -19,14 +19,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from headwater.model.changelog import COUNT, SEQ
 from headwater.model.conditions import Condition
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import TableSchema
 
-COUNT = "__count"
-"""Signed multiplicity of a row, int64."""
-SEQ = "__seq"
-"""The transaction a row belongs to, int64."""
 ORDINAL = "__ordinal"
 """In an answer: which key it answers. In a poll: which transaction it belongs to. int64, from 0."""
 
@@ -36,6 +33,8 @@ TRANSACTIONS = pa.schema(
         pa.field("committed_at", pa.timestamp("us", "UTC")),  # as near as the source can tell
     ]
 )
+
+__all__ = ["COUNT", "ORDINAL", "SEQ", "TRANSACTIONS", "Capture", "Chunk", "Poll", "Question", "Source", "SourceSpec"]
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,8 @@ class Source(Protocol):
     def scan(
         self, chunk: Chunk, columns: Sequence[str], at: Position, conditions: Sequence[Condition] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """The columns, COUNT; only rows that meet all conditions. Each call is a short read of its own; no snapshot outlives it."""
+        """The columns, COUNT; only rows that meet all conditions. Each call is a short read of its own; no snapshot
+        outlives it."""
         ...
 
     def trim(self, below: Position) -> int:
