@@ -1,8 +1,8 @@
 """Sums that can be taken back.
 
 A view's SUM is updated by adding and subtracting, so it must not depend on the order of additions: integers and
-decimals are summed as whole numbers, and floats too: every double is a whole multiple of 2^-1074, so their sum is kept as an
-integer and rounded once, when it is shown. The result is the correctly rounded sum, what `math.fsum` gives.
+decimals are summed as whole numbers, and floats too: every double is a whole multiple of 2^-1074, so their sum is kept
+as an integer and rounded once, when it is shown. The result is the correctly rounded sum, what `math.fsum` gives.
 """
 
 from __future__ import annotations

@@ -1,0 +1,156 @@
+"""The journal: numbered transactions, durable before anything is computed from them.
+
+A segment is one round of the integrator: an Arrow file per touched table (that table's changelog), one for the
+transactions, and a manifest. The manifest is written last, in one atomic step, and only a segment with a manifest
+exists: a crash before it leaves orphans that the next start removes, and the sources, asked again from the last
+positions, give the same transactions anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.integrator.numbering import TRANSACTIONS, Numbered, column_order
+from headwater.model.changelog import SEQ
+from headwater.model.names import Position, Seq, SourceName, TableName
+from headwater.storage import Storage
+
+FOLDER = "journal"
+_MANIFEST = "manifest.json"
+_TRANSACTIONS = "transactions.arrow"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What a manifest says. `tables` maps a touched table to its file and number of rows."""
+
+    number: int
+    lo: Seq
+    hi: Seq
+    positions: Mapping[SourceName, Position]
+    tables: Mapping[TableName, tuple[str, int]]
+
+    @property
+    def folder(self) -> str:
+        return f"{FOLDER}/{self.number:012d}"
+
+
+class Journal:
+    """The segments of one warehouse, in order. One writer; any number of readers."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._segments: list[Segment] = []
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Learn of segments written or trimmed by others."""
+        known = {s.number: s for s in self._segments}
+        found = []
+        for name in self._storage.names(FOLDER):
+            segment = known.get(int(name)) or self._load(int(name))
+            if segment is not None:
+                found.append(segment)
+        self._segments = found
+
+    def remove_orphans(self) -> int:
+        """Delete folders without a manifest. Only for the writer, before it writes."""
+        whole = {s.number for s in self._segments}
+        gone = [name for name in self._storage.names(FOLDER) if int(name) not in whole]
+        for name in gone:
+            self._storage.delete_folder(f"{FOLDER}/{name}")
+        return len(gone)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        return tuple(self._segments)
+
+    @property
+    def newest(self) -> Segment | None:
+        return self._segments[-1] if self._segments else None
+
+    def append(self, numbered: Numbered) -> Segment:
+        """Write a segment; durable when this returns."""
+        last = self.newest
+        assert last is None or last.hi == numbered.lo, "numbers must follow each other"
+        number = last.number + 1 if last else 1
+        folder = f"{FOLDER}/{number:012d}"
+        tables = {}
+        for position, (table, rows) in enumerate(sorted(numbered.changes.items())):
+            file = f"{position:04d}-{quote(str(table), safe='')[:80]}.arrow"
+            self._storage.write_arrow(f"{folder}/{file}", rows.select(column_order(rows)).combine_chunks())
+            tables[table] = (file, rows.num_rows)
+        self._storage.write_arrow(f"{folder}/{_TRANSACTIONS}", numbered.transactions.combine_chunks())
+        segment = Segment(number, numbered.lo, numbered.hi, dict(numbered.positions), tables)
+        self._storage.put(f"{folder}/{_MANIFEST}", _to_json(segment))
+        self._segments.append(segment)
+        return segment
+
+    def between(self, lo: int, hi: int) -> list[Segment]:
+        """The segments that hold transactions of (lo, hi]."""
+        return [s for s in self._segments if s.hi > lo and s.lo < hi]
+
+    def transactions(self, lo: int, hi: int) -> Iterator[pa.Table]:
+        """The transactions of (lo, hi], segment by segment."""
+        for segment in self.between(lo, hi):
+            yield _within(self._storage.read_arrow(f"{segment.folder}/{_TRANSACTIONS}"), lo, hi)
+
+    def trim(self, below: int) -> int:
+        """Forget segments that end at or before `below`, but never the newest one; returns how many."""
+        gone = [s for s in self._segments[:-1] if s.hi <= below]
+        for segment in gone:
+            # the manifest goes first: a crash half-way leaves an orphan, never a segment with holes
+            self._storage.delete(f"{segment.folder}/{_MANIFEST}")
+            self._storage.delete_folder(segment.folder)
+        self._segments = self._segments[len(gone) :]
+        return len(gone)
+
+    def _load(self, number: int) -> Segment | None:
+        text = self._storage.get(f"{FOLDER}/{number:012d}/{_MANIFEST}")
+        return None if text is None else _from_json(text)
+
+
+def read_changes(storage: Storage, segments: Sequence[Segment], table: TableName, lo: int, hi: int) -> pa.Table | None:
+    """The changes of one table in (lo, hi]: its columns, COUNT, SEQ; None if there are none."""
+    parts = []
+    for segment in segments:
+        if table in segment.tables:
+            rows = storage.read_arrow(f"{segment.folder}/{segment.tables[table][0]}")
+            parts.append(rows if segment.lo >= lo and segment.hi <= hi else _within(rows, lo, hi))
+    return pa.concat_tables(parts, promote_options="permissive") if parts else None
+
+
+def no_transactions() -> pa.Table:
+    return TRANSACTIONS.empty_table()
+
+
+def _within(rows: pa.Table, lo: int, hi: int) -> pa.Table:
+    seq = rows.column(SEQ)
+    return rows.filter(pc.and_(pc.greater(seq, lo), pc.less_equal(seq, hi)))
+
+
+def _to_json(segment: Segment) -> bytes:
+    tables = [[t.source, t.schema, t.table, file, rows] for t, (file, rows) in segment.tables.items()]
+    raw = {
+        "segment": segment.number,
+        "lo": segment.lo,
+        "hi": segment.hi,
+        "positions": dict(segment.positions),
+        "tables": tables,
+    }
+    return json.dumps(raw, ensure_ascii=False).encode()
+
+
+def _from_json(text: bytes) -> Segment:
+    raw = json.loads(text)
+    tables = {
+        TableName(SourceName(source), table, schema): (file, rows)
+        for source, schema, table, file, rows in raw["tables"]
+    }
+    return Segment(raw["segment"], Seq(raw["lo"]), Seq(raw["hi"]), raw["positions"], tables)

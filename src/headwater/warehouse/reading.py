@@ -1,0 +1,82 @@
+"""Reading views at one cut, without a JVM: the fold as SQL, run by deltalake's own engine.
+
+state(s) = SELECT columns, sum(count) AS n FROM log WHERE seq <= s GROUP BY columns HAVING n > 0
+rows(s)  = every row of the state, n times
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from headwater.model.changelog import COUNT, SEQ
+from headwater.model.errors import UsageError
+from headwater.model.names import Seq, ViewName
+from headwater.storage import Storage
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A view as a reader has it: the Delta version, and the transaction up to which it is read."""
+
+    folder: str
+    version: int
+    seq: Seq
+
+
+def read_view(storage: Storage, view: Pinned) -> pa.Table:
+    """The rows of one view, duplicates repeated."""
+    return run_sql(storage, {ViewName("it"): view}, 'SELECT * FROM "it"')
+
+
+def run_sql(storage: Storage, views: Mapping[ViewName, Pinned], query: str) -> pa.Table:
+    """Any SQL over the views, all at the versions given."""
+    engine = QueryBuilder()
+    for number, (name, view) in enumerate(views.items()):
+        log = f"__log{number}"
+        table = DeltaTable(storage.uri(view.folder), version=view.version)
+        engine = engine.register(log, table)
+        columns = [f.name for f in pa.schema(table.schema().to_arrow()) if f.name not in (COUNT, SEQ)]
+        fold = bag_sql(log, columns, view.seq)
+        for spelling in dict.fromkeys((name, name.lower())):
+            engine.execute(f"CREATE VIEW {identifier(spelling)} AS {fold}").read_all()
+    try:
+        return plain(pa.table(engine.execute(query).read_all()))
+    except Exception as error:
+        raise UsageError(f"the query does not run: {_first_lines(error)}", "views: " + ", ".join(views)) from error
+
+
+def state_sql(log: str, columns: Iterable[str], at: int | None) -> str:
+    """The folded state: columns and COUNT."""
+    names = [identifier(c) for c in columns]
+    where = "" if at is None else f" WHERE {identifier(SEQ)} <= {int(at)}"
+    total = f"sum({identifier(COUNT)})"
+    if not names:
+        return f"SELECT {total} AS {identifier(COUNT)} FROM {log}{where} HAVING {total} > 0"
+    listed = ", ".join(names)
+    return f"SELECT {listed}, {total} AS {identifier(COUNT)} FROM {log}{where} GROUP BY {listed} HAVING {total} > 0"
+
+
+def bag_sql(log: str, columns: Iterable[str], at: int | None) -> str:
+    """The state as rows, duplicates repeated."""
+    columns = list(columns)
+    listed = ", ".join(identifier(c) for c in columns)
+    state = state_sql(log, columns, at)
+    return f'SELECT {listed} FROM (SELECT {listed}, unnest(range(0, {identifier(COUNT)})) AS "__n" FROM ({state}))'
+
+
+def identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Without the engine's view types, which other tools do not know."""
+    swap = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return table.cast(pa.schema([pa.field(f.name, swap.get(f.type, f.type)) for f in table.schema]))
+
+
+def _first_lines(error: Exception) -> str:
+    return " ".join(str(error).strip().splitlines()[:2])

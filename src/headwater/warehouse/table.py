@@ -1,0 +1,128 @@
+"""A changelog as a Delta table: Spark tasks (or anyone) write Parquet files, one commit makes them part of it.
+
+A table's version is not what readers trust; the cut record names the version they read. So a commit here is invisible
+until a cut record mentions it, and `rewind` undoes whatever no cut record mentions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction, RemoveAction
+
+from headwater.model.changelog import SEQ
+from headwater.storage import Storage
+from headwater.storage.files import explained, flush_folder
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file that lies in a table's folder, with what Delta wants to know about it."""
+
+    name: str
+    size: int
+    rows: int
+    low: int
+    high: int
+
+    def add(self) -> AddAction:
+        stats = {"numRecords": self.rows, "minValues": {SEQ: self.low}, "maxValues": {SEQ: self.high}, "nullCount": {}}
+        return AddAction(self.name, self.size, {}, int(time.time() * 1000), True, json.dumps(stats))
+
+
+def write_file(storage: Storage, folder: str, rows: pa.Table, label: str) -> DataFile:
+    """Write rows as one Parquet file in a table's folder; nothing refers to it yet. `label` starts its name."""
+    name = f"{label}-{uuid.uuid4().hex}.parquet"
+    path = storage.path(f"{folder}/{name}")
+    with explained(storage.url):
+        pq.write_table(rows, path, filesystem=storage.filesystem, compression="zstd", compression_level=1)
+        if storage.local:
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        size = storage.filesystem.get_file_info(path).size
+    seqs = rows.column(SEQ).to_numpy() if SEQ in rows.column_names and rows.num_rows else [0]
+    return DataFile(name, size, rows.num_rows, int(min(seqs)), int(max(seqs)))
+
+
+class ChangelogTable:
+    """One Delta table at `folder` of the warehouse. Used by one committer at a time."""
+
+    def __init__(self, storage: Storage, folder: str) -> None:
+        self._storage, self.folder = storage, folder
+        self._delta: DeltaTable | None = None
+
+    @property
+    def delta(self) -> DeltaTable:
+        if self._delta is None:
+            self._delta = DeltaTable(self._storage.uri(self.folder))
+        return self._delta
+
+    @property
+    def version(self) -> int:
+        self.delta.update_incremental()
+        return int(self.delta.version())
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(self.delta.schema().to_arrow())
+
+    def exists(self) -> bool:
+        return bool(DeltaTable.is_deltatable(self._storage.uri(self.folder)))
+
+    def create(self, schema: pa.Schema) -> None:
+        settings = {"delta.checkpointInterval": "50", "delta.logRetentionDuration": "interval 1 days"}
+        with explained(self._storage.url):
+            self._delta = DeltaTable.create(self._storage.uri(self.folder), schema, configuration=settings)
+
+    def commit(self, added: Sequence[DataFile], removed: Sequence[str] = ()) -> int:
+        """Add files (and remove others) in one step; returns the new version. Without files nothing happens."""
+        if not added and not removed:
+            return self.version
+        now = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = [file.add() for file in added]
+        actions += [RemoveAction(name, True, now) for name in removed]
+        if self._storage.local:
+            with explained(self._storage.url):
+                flush_folder(self._storage.path(self.folder))
+        with explained(self._storage.url):
+            self.delta.create_write_transaction(
+                actions, "append", self.delta.schema(), commit_properties=CommitProperties(max_commit_retries=5)
+            )
+        return self.version
+
+    def at(self, version: int) -> DeltaTable:
+        return DeltaTable(self._storage.uri(self.folder), version=version)
+
+    def files(self, version: int | None = None) -> list[str]:
+        """Names of the data files of a version, relative to the table's folder."""
+        table = self.delta if version is None else self.at(version)
+        return [uri.rsplit("/", 1)[1] for uri in table.file_uris()]
+
+    def rewind(self, version: int) -> int:
+        """Back to what `version` held, if anything was committed since; returns the version that now holds it."""
+        if self.version <= version:
+            return self.version
+        if set(self.files()) != set(self.files(version)):
+            self.delta.restore(version)
+        return self.version
+
+    def remove_orphans(self, keep: Sequence[int]) -> int:
+        """Delete data files that neither the newest version nor any of `keep` refers to; returns how many."""
+        needed = set(self.files())
+        for version in keep:
+            needed |= set(self.files(version))
+        gone = [n for n in self._storage.names(self.folder) if n.endswith(".parquet") and n not in needed]
+        for name in gone:
+            self._storage.delete(f"{self.folder}/{name}")
+        return len(gone)
