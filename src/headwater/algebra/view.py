@@ -19,6 +19,11 @@ from headwater.model.names import TableName, ViewName
 AggregateFunction = Literal["count", "sum", "avg", "min", "max"]
 
 
+def quoted(name: str) -> str:
+    """An identifier as Spark SQL writes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 @dataclass(frozen=True)
 class Occurrence:
     """One mention of a table. `columns` are those the view needs, `conditions` those on this occurrence alone that can
@@ -94,6 +99,15 @@ class ViewDefinition:
     def columns(self) -> tuple[str, ...]:
         outputs = self.aggregation.outputs if self.aggregation else self.outputs
         return tuple(o.name for o in outputs)
+
+    @property
+    def carried(self) -> frozenset[str]:
+        """The core columns that some expression mentions; the others only join."""
+        said = [*self.residual, *(o.expression for o in self.outputs)]
+        if self.aggregation:
+            said += [o.expression for o in (*self.aggregation.keys, *self.aggregation.arguments)]
+        core = (o.core(c) for o in self.occurrences for c in o.columns)
+        return frozenset(c for c in core if any(quoted(c) in expression for expression in said))
 
     @property
     def tables(self) -> tuple[TableName, ...]:

@@ -1,0 +1,5 @@
+"""Adapters that keep the source contract (headwater.model.source) over real databases."""
+
+from headwater.sources.connect import connect
+
+__all__ = ["connect"]

@@ -1,0 +1,208 @@
+"""Time and memory of a benchmark run, and the table that compares runs.
+
+*Memory* is the peak of a whole process tree, sampled from /proc on Linux, as PSS: a page shared by k processes counts
+1/k for each, so forked workers and PostgreSQL's shared buffers are counted once. PSS is costly to read (the kernel
+walks the page tables), RSS is cheap, and PSS ≤ RSS: so a sample reads PSS only when the tree's RSS exceeds the peak so
+far, and spends at most a few percent of the time on it.
+Only the standard library is imported here, unless a table is printed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass
+class Stopwatch:
+    """Named laps in seconds: `with watch.lap("load"): ...`."""
+
+    laps: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def lap(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.laps[name] = self.laps.get(name, 0.0) + time.perf_counter() - start
+
+
+class TreeMemory:
+    """The peak PSS of a process and all its descendants while the `with` block runs.
+
+    `itself` decides whether the root counts: yes for an engine that runs in this process, no for a runner that only
+    started it.
+    """
+
+    def __init__(self, root: int | None = None, *, itself: bool = True, every: float = 0.05) -> None:
+        self._root, self._itself, self._every = root or os.getpid(), itself, every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
+        self.peak_bytes = 0
+
+    @property
+    def peak_mb(self) -> float:
+        return round(self.peak_bytes / 2**20, 1)
+
+    def __enter__(self) -> TreeMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _sample_until_stopped(self) -> None:
+        while not self._stop.is_set():
+            cost = self._sample()
+            self._stop.wait(max(self._every, 20 * cost))
+
+    def _sample(self) -> float:
+        start = time.perf_counter()
+        tree = [pid for pid in descendants(self._root) if self._itself or pid != self._root]
+        if sum(map(_rss, tree)) > self.peak_bytes:
+            self.peak_bytes = max(self.peak_bytes, sum(map(_pss, tree)))
+        return time.perf_counter() - start
+
+
+def descendants(root: int) -> list[int]:
+    """The process and everything below it."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (parent := _parent(int(entry))) is not None:
+            children[parent].append(int(entry))
+    found = [root]
+    for pid in found:
+        found += children[pid]
+    return found
+
+
+def _parent(pid: int) -> int | None:
+    # "pid (name) state ppid ...": the name may hold spaces and parentheses, so read from the last ")".
+    text = _proc(pid, "stat")
+    return int(text.rpartition(")")[2].split()[1]) if text else None
+
+
+def _rss(pid: int) -> int:
+    text = _proc(pid, "statm")
+    return int(text.split()[1]) * _PAGE if text else 0
+
+
+def _pss(pid: int) -> int:
+    for line in _proc(pid, "smaps_rollup").splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _proc(pid: int, name: str) -> str:
+    """A file of /proc, or nothing: processes end while we look."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that ran to its end (or to the time limit: `code` is None then)."""
+
+    code: int | None
+    output: str
+    errors: str
+    peak_mb: float
+
+
+def run_measured(command: Sequence[str], *, timeout: float, log: Path) -> Finished:
+    """Run a command, with the peak memory of everything it started; nothing of it survives.
+
+    This process adopts orphans (PR_SET_CHILD_SUBREAPER), so servers that detach from their starter, as PostgreSQL's
+    does, still belong to the tree: they are counted, and ended when the command is done.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    earlier = set(descendants(os.getpid()))
+    code: int | None = None
+    output, errors = log.with_suffix(".out"), log.with_suffix(".err")
+    with TreeMemory(itself=False) as memory, output.open("w") as out, errors.open("w") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        finally:
+            _end(set(descendants(os.getpid())) - earlier)
+    return Finished(code, output.read_text(), errors.read_text(), memory.peak_mb)
+
+
+def _end(pids: set[int]) -> None:
+    """End leftover processes, politely first, and collect those we adopted."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        for pid in pids:
+            try:
+                os.kill(pid, sign)
+            except ProcessLookupError:
+                continue
+        deadline = time.monotonic() + 5
+        while pids and time.monotonic() < deadline:
+            pids = {pid for pid in pids if not _collected(pid)}
+            time.sleep(0.02)
+
+
+def _collected(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return not _proc(pid, "stat")
+
+
+Row = Mapping[str, Any]
+
+
+def write_json(path: Path, rows: Sequence[Row]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([dict(row) for row in rows], indent=1) + "\n")
+
+
+def print_table(rows: Sequence[Row], *, title: str, baseline: str) -> None:
+    """The rows as a table; `x` says how many times the baseline's burst time each row took."""
+    from rich.console import Console
+    from rich.table import Table
+
+    base = next((row.get("burst_s") for row in rows if row["peer"] == baseline), None)
+    table = Table(title=title)
+    for name in ("peer", "version", "states", "ends at"):
+        table.add_column(name)
+    for name in ("first load s", "burst s", "updates/s", f"x {baseline}", "peak MB"):
+        table.add_column(name, justify="right")
+    table.add_column("answer")
+    for row in rows:
+        table.add_row(*_cells(row, base))
+    Console(width=None if os.isatty(1) else 160).print(table)
+
+
+def _cells(row: Row, base: float | None) -> list[str]:
+    def number(name: str, form: str) -> str:
+        return "" if row.get(name) is None else format(row[name], form)
+
+    ran = row.get("burst_s") is not None
+    ratio = f"{row['burst_s'] / base:.2f}" if ran and base else ""
+    verdict = ("right" if row["correct"] else "WRONG") if ran else str(row.get("note", "not run"))
+    words = [str(row.get(name) or "") for name in ("peer", "version", "states", "ends_at")]
+    numbers = [number("load_s", ".2f"), number("burst_s", ".3f"), number("updates_per_s", ",.0f"), ratio]
+    return [*words, *numbers, number("peak_rss_mb", ",.0f"), verdict]

@@ -1,0 +1,55 @@
+"""The SQL that views are written in: Spark's, with ANSI quoting.
+
+`"x"` and `` `x` `` are names, `'x'` is text, and `''` inside text is one quote. Everything is written back as Spark
+SQL, because Spark evaluates it; so functions are carried over as written, not translated. sqlglot understands only
+the aggregates that views maintain, and functions with a syntax of their own, such as DATEADD(DAY, …).
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel
+from sqlglot.parsers.spark import SparkParser
+
+_UNDERSTOOD = (
+    *("COUNT", "SUM", "AVG", "MIN", "MAX"),
+    *("ARRAY", "MAP", "STRUCT"),
+    *("DATEADD", "DATE_ADD", "DATEDIFF", "DATE_DIFF", "TIMESTAMPADD", "TIMESTAMPDIFF"),
+)
+
+
+class ViewSql(Spark):
+    """Registers itself with sqlglot as `viewsql`."""
+
+    class Tokenizer(Spark.Tokenizer):
+        QUOTES = ["'"]  # noqa: RUF012 (sqlglot reads these as class attributes)
+        IDENTIFIERS = ['"', "`"]  # noqa: RUF012
+        STRING_ESCAPES = ["'", "\\"]  # noqa: RUF012
+
+    class Parser(SparkParser):
+        FUNCTIONS = {name: build for name, build in SparkParser.FUNCTIONS.items() if name in _UNDERSTOOD}  # noqa: RUF012
+
+
+def spark_sql(node: exp.Expr) -> str:
+    """Spark SQL text; raises sqlglot's UnsupportedError where sqlglot cannot say it in Spark SQL."""
+    return node.sql("spark", comments=False, unsupported_level=ErrorLevel.RAISE)
+
+
+def said(node: exp.Expr) -> str:
+    """The same for messages, where approximate is good enough."""
+    return node.sql("spark", comments=False, unsupported_level=ErrorLevel.IGNORE)
+
+
+def column_of(name: str) -> exp.Column:
+    """A column reference without a table, quoted."""
+    return exp.Column(this=exp.to_identifier(name, quoted=True))
+
+
+def over_core(node: exp.Expr) -> exp.Expr:
+    """A copy of a resolved expression in which `alias`.`column` has become the core's `alias.column`."""
+
+    def rename(part: exp.Expr) -> exp.Expr:
+        return column_of(f"{part.table}.{part.name}") if isinstance(part, exp.Column) else part
+
+    return node.copy().transform(rename)

@@ -1,0 +1,142 @@
+"""A view, recomputed naively: what every maintenance algorithm must agree with.
+
+V = γ π σ (T1 ⋈ … ⋈ Tn), one operator after the other, on bags in plain Python.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from typing import Any
+
+from headwater.algebra.bag import Bag, Relation, Row
+from headwater.algebra.expressions import compiled
+from headwater.algebra.view import AggregateCall, Aggregation, Occurrence, Output, ViewDefinition
+from headwater.model.conditions import Condition
+from headwater.model.names import TableName
+
+Value = Any
+
+
+def evaluate(view: ViewDefinition, tables: Mapping[TableName, Relation | Iterable[Mapping[str, Value]]]) -> Bag:
+    """The view's rows (in the order of `view.columns`) over these tables; a table is a relation or rows as mappings."""
+    with decimal.localcontext(prec=76):
+        columns, core = _core(view, tables)
+        for text in view.residual:
+            holds = compiled(text, columns)
+            core = core.select(lambda row, holds=holds: holds(row) is True)  # type: ignore[misc]  # mypy and defaults
+        if view.aggregation is None:
+            return core.project(_tuple_of(view.outputs, columns))
+        return _aggregated(view.aggregation, columns, core)
+
+
+def _core(
+    view: ViewDefinition, tables: Mapping[TableName, Relation | Iterable[Mapping[str, Value]]]
+) -> tuple[list[str], Bag]:
+    """T1 ⋈ … ⋈ Tn from left to right, each table reduced by its own conditions first."""
+    columns: list[str] = []
+    core = Bag({(): 1})
+    for index, occurrence in enumerate(view.occurrences):
+        left, right = [], []
+        for equality in view.equalities:
+            ends = {equality.left[0]: equality.left[1], equality.right[0]: equality.right[1]}
+            other = min(ends)
+            if max(ends) == index:
+                left.append(columns.index(view.occurrences[other].core(ends[other])))
+                right.append(occurrence.columns.index(ends[index]))
+        core = core.join(_reduced(occurrence, tables[occurrence.table]), left, right)
+        columns += [occurrence.core(c) for c in occurrence.columns]
+    return columns, core
+
+
+def _reduced(occurrence: Occurrence, table: Relation | Iterable[Mapping[str, Value]]) -> Bag:
+    if isinstance(table, Relation):
+        bag = table.over(occurrence.columns)
+    else:
+        bag = Bag.of(tuple(row[c] for c in occurrence.columns) for row in table)
+    for condition in occurrence.conditions:
+        position = occurrence.columns.index(condition.column)
+        bag = bag.select(lambda row, c=condition, i=position: _meets(row[i], c))  # type: ignore[misc]  # as above
+    return bag
+
+
+_COMPARE: dict[str, Callable[[Value, Value], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda value, values: value in values,
+}
+
+
+def _meets(value: Value, condition: Condition) -> bool:
+    if condition.operator == "is null":
+        return value is None
+    if condition.operator == "is not null":
+        return value is not None
+    return value is not None and _COMPARE[condition.operator](value, condition.value)
+
+
+def _tuple_of(outputs: Iterable[Output], columns: Iterable[str]) -> Callable[[Row], Row]:
+    functions = [compiled(o.expression, list(columns)) for o in outputs]
+    return lambda row: tuple(function(row) for function in functions)
+
+
+def _aggregated(aggregation: Aggregation, columns: list[str], core: Bag) -> Bag:
+    """γ. Without keys there is one group, even of nothing; DISTINCT has keys and no calls."""
+    key, arguments = _tuple_of(aggregation.keys, columns), _tuple_of(aggregation.arguments, columns)
+    groups = core.group(key) if aggregation.keys else {(): core}
+    names = [k.name for k in aggregation.keys] + [c.name for c in aggregation.calls]
+    positions = {a.name: i for i, a in enumerate(aggregation.arguments)}
+    rows = []
+    for group, members in groups.items():
+        values = members.project(arguments)
+        rows.append(group + tuple(_called(call, values, positions) for call in aggregation.calls))
+    grouped = Bag.of(rows)
+    if aggregation.having:
+        holds = compiled(aggregation.having, names)
+        grouped = grouped.select(lambda row: holds(row) is True)
+    return grouped.project(_tuple_of(aggregation.outputs, names))
+
+
+def _called(call: AggregateCall, arguments: Bag, positions: Mapping[str, int]) -> Value:
+    """An aggregate of a group: NULLs are left out; of nothing, COUNT is 0 and the others are NULL."""
+    if call.argument is None:
+        return arguments.total()
+    position = positions[call.argument]
+    values = arguments.project(lambda row: (row[position],)).select(lambda row: row[0] is not None)
+    if call.distinct:
+        values = values.distinct()
+    if call.function == "count":
+        return values.total()
+    if not values:
+        return None
+    if call.function == "min":
+        return min(row[0] for row, _ in values)
+    if call.function == "max":
+        return max(row[0] for row, _ in values)
+    total = _sum(values)
+    return total if call.function == "sum" else _average(total, values)
+
+
+def _sum(values: Bag) -> Value:
+    """Exact for integers and decimals, correctly rounded for floats."""
+    if not any(isinstance(row[0], float) for row, _ in values):
+        return sum(row[0] * count for row, count in values)
+    if all(math.isfinite(row[0]) for row, _ in values):
+        return float(sum((Fraction(row[0]) * count for row, count in values), Fraction(0)))
+    return sum(row[0] * count for row, count in values)
+
+
+def _average(total: Value, values: Bag) -> Value:
+    """A double; of decimals a decimal with four more digits, as in Spark."""
+    if not isinstance(total, Decimal):
+        return total / values.total()
+    scale = max(-int(row[0].as_tuple().exponent) for row, _ in values if isinstance(row[0], Decimal))
+    return (total / values.total()).quantize(Decimal(1).scaleb(-(scale + 4)), ROUND_HALF_UP)

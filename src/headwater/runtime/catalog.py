@@ -1,0 +1,100 @@
+"""The project's sources, connected: what view SQL is resolved against, and what the run loop polls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headwater.algebra import ParsedView, define, parse_views
+from headwater.algebra.view import ViewDefinition
+from headwater.model.errors import ConfigError, UnknownName, ViewSqlError
+from headwater.model.names import SourceName, TableName, ViewName
+from headwater.model.schema import TableSchema
+from headwater.model.source import Source
+from headwater.runtime.config import Config
+from headwater.sources import connect
+
+
+class SourceCatalog:
+    """Connects lazily and remembers what each source said of its tables."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._sources: dict[SourceName, Source] = {}
+        self._tables: dict[SourceName, Mapping[TableName, TableSchema]] = {}
+
+    def sources(self) -> Sequence[str]:
+        return list(self._config.sources)
+
+    def source(self, name: str) -> Source:
+        spec = self._config.sources.get(SourceName(name))
+        if spec is None:
+            raise UnknownName("source", name, self._config.sources)
+        if spec.name not in self._sources:
+            self._sources[spec.name] = connect(spec)
+        return self._sources[spec.name]
+
+    def described(self, name: SourceName) -> Mapping[TableName, TableSchema]:
+        if name not in self._tables:
+            self._tables[name] = self.source(name).describe()
+        return self._tables[name]
+
+    def refresh(self, name: SourceName) -> Mapping[TableName, TableSchema]:
+        """Ask the source anew."""
+        self._tables.pop(name, None)
+        return self.described(name)
+
+    def tables(self, source: str) -> Sequence[str]:
+        return [str(name).partition(".")[2] for name in self.described(SourceName(source))]
+
+    def resolve(self, source: str, schema: str, table: str) -> TableSchema:
+        name = self.source(source).resolve(schema, table)
+        found = None if name is None else self.described(SourceName(source)).get(name)
+        if found is None:
+            written = f"{schema}.{table}" if schema else table
+            known = {table for full in self.tables(source) for table in (full, full.rpartition(".")[2])}
+            raise UnknownName("table", written, known, f"in source {source!r}")
+        return found
+
+    def schemas(self, view: ViewDefinition) -> dict[TableName, TableSchema]:
+        return {name: self.described(name.source)[name] for name in view.tables}
+
+    def close(self) -> None:
+        for source in self._sources.values():
+            source.close()
+        self._sources.clear()
+
+
+def read_views(config: Config) -> list[ParsedView]:
+    """Every view the project defines, in order of file and place."""
+    if not config.views.is_dir():
+        raise ConfigError(
+            f"there is no folder {config.views}", "create it and put CREATE MATERIALIZED VIEW files there"
+        )
+    parsed: list[ParsedView] = []
+    for file in sorted(config.views.glob("*.sql")):
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ViewSqlError(f"{file} is not UTF-8 text", "save it as UTF-8") from error
+        parsed += parse_views(text, str(file.relative_to(config.folder)) if _below(file, config) else str(file))
+    if not parsed:
+        raise ConfigError(f"no view in {config.views}", "write one: CREATE MATERIALIZED VIEW name AS SELECT …")
+    seen: dict[str, ParsedView] = {}
+    for view in parsed:
+        twin = seen.setdefault(view.name.lower(), view)
+        if twin is not view:
+            raise ViewSqlError(
+                f"two views are called {view.name}: {twin.file}:{twin.line} and {view.file}:{view.line}",
+                "rename one of them",
+            )
+    return parsed
+
+
+def define_views(config: Config, catalog: SourceCatalog) -> dict[ViewName, ViewDefinition]:
+    """The project's views over its sources."""
+    views = (define(parsed, catalog) for parsed in read_views(config))
+    return {view.name: view for view in views}
+
+
+def _below(file: object, config: Config) -> bool:
+    return config.folder in getattr(file, "parents", ())

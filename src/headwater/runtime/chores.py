@@ -1,0 +1,164 @@
+"""What a run does beside maintaining: trimming captures, compaction, publishing, tidying. Nothing here is urgent, and
+nothing here can change what a reader sees at any retained state."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from headwater.model.errors import HeadwaterError
+from headwater.model.names import Seq
+from headwater.runtime.compaction import Compacted, compact_files, log_files, worth_compacting
+from headwater.warehouse.publishing import publish_view
+from headwater.warehouse.reading import Pinned
+from headwater.warehouse.sessions import pins
+from headwater.warehouse.table import ChangelogTable
+
+if TYPE_CHECKING:
+    from headwater.runtime.engine import Engine
+    from headwater.runtime.views import ManagedView
+
+TRIM_SECONDS = 2.0
+TRIM_AGE = 10.0
+COMPACT_SECONDS = 5.0
+RETIRE_SECONDS = 600.0
+TIDY_CUTS = 100
+
+
+@dataclass(frozen=True)
+class _Compaction:
+    view: ManagedView
+    table: ChangelogTable
+    horizon: Seq
+    job: Future[Compacted]
+
+
+class Chores:
+    """Called once every turn of the loop; does at most one thing at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="headwater-chores")
+        self._compaction: _Compaction | None = None
+        self._publishing: Future[None] | None = None
+        self._retired: list[tuple[float, ChangelogTable, tuple[str, ...]]] = []
+        self._last: dict[str, float] = {}
+        self._tidied = 0
+
+    def step(self) -> None:
+        if self._due("trim", TRIM_SECONDS):
+            self._trim()
+        self._finish_compaction()
+        if self._compaction is None and self._due("compact", COMPACT_SECONDS):
+            self._start_compaction()
+        if self._due("retire", RETIRE_SECONDS / 10):
+            self._retire()
+        publish = self._engine.config.publish_seconds
+        if publish and self._due("publish", publish) and (self._publishing is None or self._publishing.done()):
+            self._publishing = self._pool.submit(self._publish)
+        if self._engine.cut.number - self._tidied >= TIDY_CUTS and self._compaction is None:
+            self._tidied = self._engine.cut.number
+            self._engine.cuts.tidy()
+
+    def finish(self) -> None:
+        """Before a run that caught up ends: let what is under way come to its end, publish if that is wanted."""
+        if self._compaction is not None:
+            self._compaction.job.exception()
+            self._finish_compaction()
+        if self._engine.config.publish_seconds:
+            self._publish()
+
+    @property
+    def horizon(self) -> Seq:
+        """The oldest transaction whose state stays readable."""
+        engine = self._engine
+        oldest = min([pin.cut.seq for pin in pins(engine.storage)] + [engine.cut.seq])
+        return Seq(max(0, min(oldest, engine.cut.seq - engine.config.history)))
+
+    def compact_now(self) -> dict[str, tuple[int, int]]:
+        """Compact every view wholly; returns rows before and after."""
+        result = {}
+        for view in self._engine.views.values():
+            before = sum(f.rows for f in log_files(view.log))
+            for table, horizon in self._tables(view):
+                names = table.files()
+                if not names:
+                    continue
+                done = compact_files(self._engine.spark, self._engine.storage, table, names, horizon)
+                self._commit(view, table, horizon, done)
+            result[str(view.name)] = (before, sum(f.rows for f in log_files(view.log)))
+        return result
+
+    def _trim(self) -> None:
+        cut = self._engine.trimmable(TRIM_AGE)
+        if cut is None:
+            return
+        for name, position in cut.positions.items():
+            if name in self._engine.pollers:
+                self._engine.pollers[name].trim(position)
+        self._engine.journal.trim(min(self.horizon, cut.seq))
+
+    def _tables(self, view: ManagedView) -> list[tuple[ChangelogTable, Seq]]:
+        horizon = Seq(max(view.state.horizon, min(self.horizon, view.state.seq)))
+        tables = [(view.log, horizon)]
+        if view.auxiliary is not None:
+            tables.append((view.auxiliary, view.state.seq))  # only its newest state is ever used
+        return tables
+
+    def _start_compaction(self) -> None:
+        engine = self._engine
+        for view in engine.views.values():
+            if not view.live:
+                continue
+            for table, horizon in self._tables(view):
+                names = worth_compacting(table, horizon)
+                if names:
+                    job = self._pool.submit(compact_files, engine.spark, engine.storage, table, names, horizon)
+                    self._compaction = _Compaction(view, table, horizon, job)
+                    return
+
+    def _finish_compaction(self) -> None:
+        if self._compaction is None or not self._compaction.job.done():
+            return
+        work, self._compaction = self._compaction, None
+        try:
+            done = work.job.result()
+        except HeadwaterError as error:
+            self._engine.meter.halted(
+                work.view.name, f"compaction did not succeed and will be tried again: {error.what}"
+            )
+            return
+        self._commit(work.view, work.table, work.horizon, done)
+
+    def _commit(self, view: ManagedView, table: ChangelogTable, horizon: Seq, done: Compacted) -> None:
+        version = table.commit(done.added, done.removed)
+        if table is view.log:
+            view.state = replace(view.state, version=version, horizon=Seq(max(view.state.horizon, horizon)))
+        else:
+            view.state = replace(view.state, auxiliary=version)
+        self._engine.show_cut()
+        self._retired.append((time.monotonic(), table, done.removed))
+
+    def _retire(self) -> None:
+        """Delete replaced files once nobody can be reading them any more."""
+        if pins(self._engine.storage):
+            return
+        old = [r for r in self._retired if r[0] < time.monotonic() - RETIRE_SECONDS]
+        for _, table, names in old:
+            for name in names:
+                self._engine.storage.delete(f"{table.folder}/{name}")
+        self._retired = [r for r in self._retired if r not in old]
+
+    def _publish(self) -> None:
+        cut = self._engine.cut
+        for name, state in cut.views.items():
+            publish_view(self._engine.storage, name, Pinned(f"{state.folder}/log", state.version, state.seq), cut)
+
+    def _due(self, what: str, seconds: float) -> bool:
+        now = time.monotonic()
+        if now - self._last.setdefault(what, now) < seconds:
+            return False
+        self._last[what] = now
+        return True

@@ -1,0 +1,77 @@
+"""Errors that cross from a Spark task to the driver, and what a failure means for a view.
+
+Spark hands the driver the text of a task's traceback. Our own errors travel in it as one marked line of JSON, so that
+the driver raises the same error again, with its advice and whether trying again can help.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from pyspark.errors import PySparkException
+
+import headwater.model.errors as errors
+from headwater.model.errors import HeadwaterError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_MARK = "headwater-error "
+_MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
+
+
+class TaskError(RuntimeError):
+    """Carries a HeadwaterError as text."""
+
+
+class ComputationFailed(HeadwaterError):
+    """Spark could not evaluate a view's expressions: a division by zero, an overflow, a cast that does not fit."""
+
+
+def marked(error: HeadwaterError) -> TaskError:
+    raw = {"kind": type(error).__name__, "what": error.what, "fix": error.fix}
+    return TaskError(_MARK + json.dumps(raw))
+
+
+def telling(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
+    """For generators that run in a task: our errors become marked ones."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        try:
+            yield from function(*args, **kwargs)
+        except HeadwaterError as error:
+            raise marked(error) from None
+
+    return run
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """On the driver: what Spark raises becomes the error that happened in the task."""
+    try:
+        yield
+    except PySparkException as error:
+        raise translated(error) from error
+
+
+def translated(error: Exception) -> HeadwaterError:
+    text = str(error)
+    found = _MARKED.search(text)
+    if found:
+        raw = json.loads(found.group(1))
+        kind = getattr(errors, raw["kind"], HeadwaterError)
+        made: HeadwaterError = kind.__new__(kind)
+        HeadwaterError.__init__(made, raw["what"], raw["fix"])
+        return made
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    said = next((line for line in lines if line.lstrip().startswith("[")), lines[0] if lines else repr(error))
+    if "Traceback" in text:
+        said = next((line for line in reversed(lines) if re.match(r"^[\w.]+(Error|Exception|Invalid)\b", line)), said)
+    return ComputationFailed(
+        said.strip().split(" SQLSTATE")[0][:500], "see the view's expressions and the row's values"
+    )

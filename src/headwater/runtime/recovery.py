@@ -1,0 +1,46 @@
+"""After a crash, whenever it came: back to the newest cut, as if nothing had happened since.
+
+    journal segment without a manifest      removed; the sources will tell the same again
+    table version no cut record names       rewound; the journal will give the same change again
+    file no table version names             removed
+    folder of a view that is in no cut      removed
+
+Only the lock's holder may do this.
+"""
+
+from __future__ import annotations
+
+from headwater.integrator.journal import Journal
+from headwater.storage import Storage
+from headwater.warehouse.cuts import Cut, CutLog
+from headwater.warehouse.sessions import pins
+from headwater.warehouse.table import ChangelogTable
+
+
+def recover(storage: Storage, journal: Journal, cuts: CutLog) -> Cut:
+    """The newest cut, with everything that is not part of it undone."""
+    cut = cuts.newest()
+    journal.remove_orphans()
+    pinned = pins(storage)
+    for name, state in cut.views.items():
+        for part, version in (("log", state.version), ("auxiliary", state.auxiliary)):
+            if version < 0:
+                continue
+            table = ChangelogTable(storage, f"{state.folder}/{part}")
+            table.rewind(version)
+            held = [pin.cut.views[name] for pin in pinned if name in pin.cut.views]
+            same = [s.version if part == "log" else s.auxiliary for s in held if s.folder == state.folder]
+            table.remove_orphans([version, *same])
+    remove_strangers(storage, [cut, *(pin.cut for pin in pinned)])
+    return cut
+
+
+def remove_strangers(storage: Storage, cuts: list[Cut]) -> None:
+    """Delete the folders of views that none of these cuts knows."""
+    known = {state.folder for cut in cuts for state in cut.views.values()}
+    for name in storage.names("views"):
+        for generation in storage.names(f"views/{name}"):
+            if f"views/{name}/{generation}" not in known:
+                storage.delete_folder(f"views/{name}/{generation}")
+        if not storage.names(f"views/{name}"):
+            storage.delete_folder(f"views/{name}")

@@ -1,0 +1,107 @@
+"""The Spark session: one per process, quiet, and tuned for many small jobs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from headwater.model.errors import ConfigError
+from headwater.runtime.config import Config
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "1g",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.daemon.module": "headwater.runtime.daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.autoBroadcastJoinThreshold": "64m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+"""What suits many small jobs on one machine; a project's [spark.options] win."""
+
+_QUIET = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = spark: %p %c{1}: %m%n
+logger.hadoop.name = org.apache.hadoop.util.NativeCodeLoader
+logger.hadoop.level = off
+logger.task.name = org.apache.spark
+logger.task.level = off
+"""
+
+
+def start_spark(config: Config) -> SparkSession:
+    """The session for a project; takes some seconds the first time in a process."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    quiet = Path(tempfile.mkdtemp(prefix="headwater-spark-")) / "log4j2.properties"
+    quiet.write_text(_QUIET)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    options = {**_DEFAULTS, "spark.local.dir": str(quiet.parent), **config.spark_options}
+    flags = f"-Dlog4j2.configurationFile={quiet} -XX:+UseSerialGC -Xshare:auto"
+    options["spark.driver.extraJavaOptions"] = f"{flags} {options.get('spark.driver.extraJavaOptions', '')}".strip()
+    if not config.spark_master.startswith("local"):
+        options.pop("spark.driver.host", None)
+        options.pop("spark.driver.bindAddress", None)
+    builder = SparkSession.builder.appName("headwater").master(config.spark_master)
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    try:
+        with _stderr_into(quiet.parent / "spark.log"):
+            session = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigError(
+            f"Spark does not start: {str(error).strip().splitlines()[0] if str(error).strip() else error!r}",
+            "it needs Java 17 or newer: check 'java -version' and JAVA_HOME, and [spark] in headwater.toml",
+        ) from error
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@contextmanager
+def _stderr_into(file: Path) -> Iterator[None]:
+    """What the JVM says about itself belongs in a file, not between our own lines."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(file, "ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def spark_types(schema: pa.Schema) -> StructType:
+    """An Arrow schema as Spark sees it."""
+    return from_arrow_schema(schema)
+
+
+def arrow_types(schema: StructType) -> pa.Schema:
+    """A Spark schema as Arrow sees it; instants are UTC."""
+    found = to_arrow_schema(schema)
+    swap = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    return pa.schema([pa.field(f.name, swap.get(f.type, f.type)) for f in found])

@@ -1,0 +1,46 @@
+"""From a SourceSpec to the adapter that speaks its URL. Drivers are imported when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.model.errors import ConfigError
+from headwater.model.source import Source, SourceSpec
+
+
+def _memory(spec: SourceSpec) -> Source:
+    from headwater.sources.memory import MemorySource
+
+    return MemorySource(spec)
+
+
+def _sqlite(spec: SourceSpec) -> Source:
+    from headwater.sources.sqlite import SqliteSource
+
+    return SqliteSource(spec)
+
+
+def _postgres(spec: SourceSpec) -> Source:
+    from headwater.sources.postgres import PostgresSource
+
+    return PostgresSource(spec)
+
+
+ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
+    "postgresql": _postgres,
+    "postgres": _postgres,
+    "sqlite": _sqlite,
+    "memory": _memory,
+}
+
+
+def connect(spec: SourceSpec) -> Source:
+    """An adapter object for this source. It connects when first asked something."""
+    scheme, separator, _ = spec.url.partition("://")
+    adapter = ADAPTERS.get(scheme.lower()) if separator else None
+    if adapter is None:
+        # a URL without a scheme may be all secret, so it is not repeated
+        what = f"unknown kind {scheme!r}" if separator else "a URL without a scheme"
+        known = ", ".join(f"{name}://" for name in ADAPTERS)
+        raise ConfigError(f"source {spec.name} has {what}", f"use one of: {known}")
+    return adapter(spec)

@@ -1,0 +1,335 @@
+"""PostgreSQL as a source (13 or newer).
+
+**Positions** are snapshots (`pg_current_snapshot`): sets of transactions. A change belongs to the transaction `xid`
+that wrote it; it came after position p exactly when `NOT pg_visible_in_snapshot(xid, p)`. So transactions may commit
+in any order of their ids, and none is lost or seen twice.
+
+**As-of**: R(p) = R(now) − changes not shown by p (TID rules, eq. 2). Both are read by one statement, hence in one
+snapshot; whether p is still answerable is checked in that snapshot, too (`headwater.holds`). The base table is locked
+in ACCESS SHARE mode *before* the statement takes its snapshot: TRUNCATE and rewriting ALTERs are not MVCC-safe, and a
+reader that waited for one of them with an older snapshot would find the table empty and the changes not there yet.
+
+**Order**: transactions are told in the order of their largest change id. That is equivalent to commit order: all ids
+come from one sequence, and a transaction that overwrites a row of another must wait until the other has committed,
+i.e. until all its ids are drawn; the overwriting change then draws a larger one. (The order of transaction ids would be
+wrong: an old transaction may overwrite what a younger one has committed.)
+
+Capture itself is described in `postgres_capture.py`.
+
+Known limits:
+
+- rows written directly into a partition (not through the captured parent), and partitions attached or detached, are not
+  seen; tables with plain inheritance are refused;
+- triggers do not fire under `session_replication_role = replica`, so rows applied by a logical replication
+  subscription are not seen;
+- virtual generated columns are not captured (type None);
+- a deferred foreign key may be satisfied later in our order than at commit;
+- TRUNCATE in a REPEATABLE READ transaction marks the table's capture as broken: its old snapshot cannot list the rows;
+- while another session holds an ACCESS EXCLUSIVE lock (an open TRUNCATE or ALTER TABLE), reading that table waits,
+  30 s at most;
+- a changed database under the same url (restored from a dump) is noticed by its tables' new oids only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+
+from headwater.model.conditions import Condition
+from headwater.model.errors import HeadwaterError, SchemaChanged, UnknownName
+from headwater.model.names import Position, SourceName, TableName
+from headwater.model.schema import TableSchema
+from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Capture, Chunk, Poll, Question, SourceSpec
+from headwater.sources import postgres_capture, postgres_catalog
+from headwater.sources.postgres_capture import changes_table
+from headwater.sources.postgres_catalog import PgTable
+from headwater.sources.postgres_connection import Connection, Connections
+from headwater.sources.postgres_snapshot import Snapshot
+from headwater.sources.postgres_sql import (
+    answer_statement,
+    chunk_bounds,
+    fresh,
+    poll_statement,
+    scan_statement,
+    transactions_statement,
+)
+from headwater.sources.postgres_types import PgColumn, read_csv
+
+_KEYS_PER_STATEMENT = 20_000
+_COUNT_AT_MOST = 10_000
+
+_READ = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
+_READ_ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class PostgresSource:
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._connections = Connections(spec)
+        self._tables: dict[TableName, PgTable] = {}
+
+    @property
+    def name(self) -> SourceName:
+        return self._spec.name
+
+    def close(self) -> None:
+        self._connections.close()
+
+    # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def describe(self) -> Mapping[TableName, TableSchema]:
+        with self._connections.borrow() as connection:
+            self._tables = postgres_catalog.tables(connection, self.name)
+        return {name: table.schema() for name, table in self._tables.items()}
+
+    def resolve(self, schema: str, table: str) -> TableName | None:
+        with self._connections.borrow() as connection:
+            return postgres_catalog.resolve(connection, self.name, schema, table)
+
+    # ── capture ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def capture(self) -> Capture | None:
+        with self._connections.borrow() as connection:
+            generation = postgres_capture.generation(connection)
+            if generation is None:
+                return None
+            good, broken = set(), {}
+            for found in postgres_capture.inspect(connection):
+                recorded = TableName(self.name, found.recorded[1], found.recorded[0])
+                current = TableName(self.name, found.current[1], found.current[0]) if found.current else recorded
+                if found.fault is not None:
+                    broken[current] = found.fault
+                else:
+                    good.add(current)
+                    if current != recorded:
+                        broken[recorded] = f"the table is called {current} now"
+            return Capture(generation, frozenset(good), {t: why for t, why in broken.items() if t not in good})
+
+    def plan_install(self, tables: Sequence[TableName]) -> list[str]:
+        with self._connections.borrow() as connection:
+            return postgres_capture.plan(connection, self._oids(connection, tables))
+
+    def install(self, tables: Sequence[TableName]) -> list[str]:
+        with self._connections.borrow() as connection:
+            wanted = self._oids(connection, tables)
+        return postgres_capture.install(self._connections, wanted)
+
+    def remove(self) -> list[str]:
+        return postgres_capture.remove(self._connections)
+
+    def _oids(self, connection: Connection, tables: Sequence[TableName]) -> list[tuple[TableName, int]]:
+        """Asks for existence only: whether the role may read them is for `plan` to say, with the GRANT that helps."""
+        found = []
+        for table in dict.fromkeys(tables):
+            row = connection.execute(
+                "SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+                " WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p') AND NOT c.relispartition",
+                [table.schema, table.table],
+            ).fetchone()
+            if row is None:
+                known = (f"{t.schema}.{t.table}" for t in postgres_catalog.tables(connection, self.name))
+                raise UnknownName("table", f"{table.schema}.{table.table}", known, f"at source {self.name}")
+            found.append((table, row[0]))
+        return found
+
+    # ── what happened ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def position(self) -> Position:
+        with self._connections.borrow() as connection:
+            return _now(connection)
+
+    def waiting(self, after: Position) -> int:
+        """Counted up to ten thousand; beyond that, told from the distance of change ids."""
+        Snapshot.parse(after)
+        with self._connections.borrow() as connection:
+            oids = [row[0] for row in connection.execute("SELECT oid::bigint FROM headwater.tables ORDER BY oid")]
+            if not oids:
+                return 0
+            parts = [sql.SQL("SELECT id FROM {} AS c WHERE {}").format(changes_table(o), fresh(after)) for o in oids]
+            statement = sql.SQL(
+                "SELECT count(*), (SELECT last_value FROM headwater.ids) - min(id) + 1"
+                " FROM (SELECT id FROM ({}) AS f LIMIT {}) AS counted"
+            ).format(sql.SQL(" UNION ALL ").join(parts), sql.Literal(_COUNT_AT_MOST))
+            row = connection.execute(statement).fetchone()
+        assert row is not None
+        return int(row[0] if row[0] < _COUNT_AT_MOST else max(row))
+
+    def poll(self, after: Position, tables: Mapping[TableName, Sequence[str]], limit: int) -> Poll:
+        """One snapshot tells the transactions, where to cut them, and their changes. `end` is that snapshot; if the
+        limit cut it, less the transactions that were cut."""
+        start = Snapshot.parse(after)
+        with self._connections.borrow() as connection:
+            known = {name: self._table(connection, name) for name in tables}
+            for name, columns in tables.items():
+                self._columns(known[name], columns)
+            self._begin(connection, _READ_ONE_SNAPSHOT, list(known.values()))
+            now = Snapshot.parse(_now(connection, holding=(after, list(known.values()))))
+            if not known:
+                return Poll(now.position(), TRANSACTIONS.empty_table(), {})
+            shape = pa.schema([("xid", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("kept", pa.bool_())])
+            shape = shape.append(pa.field("cut", pa.int64()))
+            statement = transactions_statement(after, [t.oid for t in known.values()], limit)
+            told = self._copied(connection, statement, shape, next(iter(known)))
+            kept = told.filter(told.column("kept"))
+            end = now
+            more = bool(pc.max(told.column("cut")).as_py())
+            if more:
+                newest = max(pc.max(kept.column("xid")).as_py(), start.xmax - 1)
+                cut = told.filter(pc.invert(told.column("kept"))).column("xid").to_pylist()
+                end = now.without(cut, newest)
+            changes = {}
+            for name, table in known.items():
+                wanted = self._columns(table, tables[name])
+                rows = self._copied(
+                    connection,
+                    poll_statement(table, wanted, after, end.position()),
+                    pa.schema([*_fields(wanted), (COUNT, pa.int64()), (ORDINAL, pa.int64())]),
+                    name,
+                )
+                ordinals = pc.index_in(rows.column(ORDINAL), value_set=kept.column("xid")).cast(pa.int64())
+                assert not ordinals.null_count, "a change of a transaction that was not told"
+                changes[name] = rows.set_column(rows.num_columns - 1, ORDINAL, ordinals)
+            connection.execute("COMMIT")
+        labels = kept.column("xid").cast(pa.string())
+        transactions = pa.Table.from_arrays([labels, kept.column("at")], schema=TRANSACTIONS)
+        return Poll(end.position(), transactions, changes, more)
+
+    def trim(self, below: Position) -> int:
+        Snapshot.parse(below)
+        with self._connections.borrow() as connection, connection.transaction():
+            # the row lock orders concurrent trims; an older `below` than the last one changes nothing
+            moved = connection.execute(
+                "UPDATE headwater.meta SET trimmed = %(below)s::pg_snapshot"
+                " WHERE headwater.contains(%(below)s::pg_snapshot, trimmed) IS NOT FALSE",
+                {"below": below},
+            ).rowcount
+            if not moved:
+                return 0
+            oids = [row[0] for row in connection.execute("SELECT oid::bigint FROM headwater.tables ORDER BY oid")]
+            shown = sql.SQL(
+                "DELETE FROM {} WHERE xid < pg_snapshot_xmax({below}) AND pg_visible_in_snapshot(xid, {below})"
+            )
+            place = sql.SQL("{}::pg_snapshot").format(sql.Literal(below))
+            return sum(connection.execute(shown.format(changes_table(oid), below=place)).rowcount for oid in oids)
+
+    # ── as of a position ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
+        """Many keys are asked in several statements: each is exact as of `at`, so together they are."""
+        Snapshot.parse(at)
+        for start in range(0, max(question.keys.num_rows, 1), _KEYS_PER_STATEMENT):
+            with self._connections.borrow() as connection:
+                table = self._table(connection, question.table)
+                columns = self._columns(table, question.columns)
+                self._columns(table, (*question.key, *(c.column for c in question.conditions)))
+                schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
+                statement = answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT))
+                self._begin(connection, f"{_READ}; SET LOCAL enable_seqscan = off", [table])
+                yield from self._streamed(connection, statement, schema, table.name)
+                connection.execute("COMMIT")
+
+    def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
+        with self._connections.borrow() as connection:
+            known = self._table(connection, table)
+            rows = postgres_catalog.estimated_rows(connection, known)
+            bounds = chunk_bounds(connection, known, rows, max(1, -(-rows // max(target_rows, 1))))
+        return [Chunk(table, i, b, rows // len(bounds)) for i, b in enumerate(bounds)]
+
+    def scan(
+        self, chunk: Chunk, columns: Sequence[str], at: Position, conditions: Sequence[Condition] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        Snapshot.parse(at)
+        with self._connections.borrow() as connection:
+            table = self._table(connection, chunk.table)
+            wanted = self._columns(table, columns)
+            self._columns(table, [c.column for c in conditions])
+            schema = pa.schema([*_fields(wanted), (COUNT, pa.int64())])
+            self._begin(connection, _READ, [table])
+            yield from self._streamed(
+                connection, scan_statement(table, chunk, wanted, at, conditions), schema, table.name
+            )
+            connection.execute("COMMIT")
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _table(self, connection: Connection, name: TableName) -> PgTable:
+        if name not in self._tables:
+            found = postgres_catalog.tables(connection, self.name, only=name)
+            if name not in found:
+                raise SchemaChanged(
+                    f"{name} does not exist (or may not be read)", "create it again, or change the views"
+                )
+            self._tables[name] = found[name]
+        return self._tables[name]
+
+    def _columns(self, table: PgTable, names: Sequence[str]) -> list[PgColumn]:
+        for name in names:
+            if name not in table.columns:
+                del self._tables[table.name]  # look again next time
+                raise SchemaChanged(f"{table.name} has no column {name!r}", "change the views that use it")
+            if table.columns[name].type is None:
+                declared = table.columns[name].declared
+                raise SchemaChanged(
+                    f"{table.name}.{name} is of type {declared}, which Headwater cannot hold", "leave it out"
+                )
+        return [table.columns[name] for name in names]
+
+    def _begin(self, connection: Connection, how: str, tables: Sequence[PgTable]) -> None:
+        """Begin, and lock before the first snapshot (see above)."""
+        begin: sql.SQL | sql.Composed = sql.SQL(how)
+        if tables:
+            names = sql.SQL(", ").join(t.identifier for t in tables)
+            begin = sql.SQL("{}; LOCK TABLE {} IN ACCESS SHARE MODE").format(begin, names)
+        connection.execute(begin)
+
+    def _streamed(
+        self, connection: Connection, statement: sql.Composable, schema: pa.Schema, table: TableName
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            with connection.cursor().copy(sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(statement)) as copy:
+                yield from read_csv(copy, schema, table)
+        except Exception:
+            self._raise_if_changed(table)
+            raise
+
+    def _copied(
+        self, connection: Connection, statement: sql.Composable, schema: pa.Schema, table: TableName
+    ) -> pa.Table:
+        return pa.Table.from_batches(self._streamed(connection, statement, schema, table), schema)
+
+    def _raise_if_changed(self, name: TableName) -> None:
+        """After any failure: was it that the table is no longer what we took it for?"""
+        remembered = self._tables.pop(name, None)
+        try:
+            with self._connections.borrow() as connection:
+                found = postgres_catalog.tables(connection, self.name, only=name).get(name)
+        except HeadwaterError:
+            return
+        if remembered is None or found is None:
+            return
+        for column in remembered.columns.values():
+            now = found.columns.get(column.name)
+            if now is None or (now.base, now.type) != (column.base, column.type):
+                became = "was dropped or renamed" if now is None else f"is {now.declared} now, it was {column.declared}"
+                raise SchemaChanged(f"{name}.{column.name} {became}", "change the views that use it")
+
+
+def _now(connection: Connection, holding: tuple[Position, Sequence[PgTable]] | None = None) -> Position:
+    statement: sql.SQL | sql.Composed = sql.SQL("SELECT pg_current_snapshot()::text")
+    if holding is not None and holding[1]:
+        holds = [sql.SQL("headwater.holds({}, {}::regclass)").format(holding[0], _regclass(t)) for t in holding[1]]
+        statement = sql.SQL(", ").join([statement, *holds])
+    row = connection.execute(statement).fetchone()
+    assert row is not None
+    return Position(row[0])
+
+
+def _regclass(table: PgTable) -> sql.Literal:
+    return sql.Literal(table.identifier.as_string(None))
+
+
+def _fields(columns: Sequence[PgColumn]) -> list[tuple[str, pa.DataType]]:
+    return [(c.name, c.type) for c in columns]

@@ -1,0 +1,254 @@
+"""PostgreSQL's types as Arrow's, in both directions: keys leave as array literals, rows come back as CSV.
+
+What leaves the server is chosen so that a base row and a captured row of the same value give the same bytes: numbers
+and times in their shortest exact text (the session's settings are pinned), `bytea` as hex, all else as `::text`. So
+`char(n)` comes without its padding, `uuid` in lower case, `json` verbatim. CSV, because Arrow parses it vectorised and
+it tells NULL (nothing) from the empty text (a pair of quotes).
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+from psycopg import sql
+
+from headwater.model.errors import ValueUnfit
+from headwater.model.names import TableName
+
+_FIXED: dict[str, pa.DataType] = {
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "bool": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "bytea": pa.binary(),
+}
+_TEXT = frozenset({"text", "varchar", "bpchar", "name", "citext"})
+_AS_TEXT = frozenset({"time", "uuid", "json", "jsonb"})
+
+_CANONICAL = {
+    "uuid": r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+    "time": r"^(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?|24:00:00)$",
+}
+"""Other texts equal no value of the type, and must not reach its input function, which would refuse them."""
+
+
+@dataclass(frozen=True)
+class PgColumn:
+    """A column as the catalog has it, domains resolved: `base` is the type's own name, in schema `base_schema`;
+    `labels` are the values of an enum."""
+
+    name: str
+    base: str
+    base_schema: str
+    declared: str
+    type: pa.DataType | None
+    nullable: bool = True
+    labels: tuple[str, ...] = ()
+
+    def sql_type(self) -> sql.Composable:
+        return sql.Identifier(self.base_schema, self.base)
+
+
+def arrow_type(base: str, modifier: int, is_enum: bool) -> pa.DataType | None:
+    """`modifier` is the catalog's atttypmod."""
+    if base in _FIXED:
+        return _FIXED[base]
+    if is_enum or base in _TEXT or base in _AS_TEXT:
+        return pa.string()
+    if base != "numeric":
+        return None
+    if modifier < 0:
+        return pa.decimal128(38, 18)
+    precision, scale = (modifier - 4) >> 16, (((modifier - 4) & 0x7FF) ^ 1024) - 1024
+    if scale < 0:
+        precision, scale = precision - scale, 0
+    if scale > 38:
+        return None
+    return pa.decimal128(min(max(precision, scale), 38), scale)
+
+
+def output(reference: sql.Composable, column: PgColumn) -> sql.Composable:
+    """How a column leaves the server."""
+    if column.type == pa.binary():
+        return sql.SQL("encode({}, 'hex')").format(reference)
+    return as_text(reference) if column.type == pa.string() else reference
+
+
+def as_text(reference: sql.Composable) -> sql.Composable:
+    return sql.SQL('{}::text COLLATE "C"').format(reference)
+
+
+# ── keys: Arrow → array literals ─────────────────────────────────────────────────────────────────────────────────
+
+
+def indexable(column: PgColumn) -> bool:
+    return not column.base.startswith("json")
+
+
+def equals(reference: sql.Composable, key: sql.Composable, column: PgColumn) -> sql.Composable:
+    """Exact equality with a key, in words that an index on the column can answer. Text types may compare more loosely
+    than by code points (a collation, citext, char(n)): the index finds the candidates, `::text` decides."""
+    if column.type != pa.string():
+        return sql.SQL("{} = {}").format(reference, key)
+    exact = sql.SQL("{} = {}").format(as_text(reference), key)
+    if not indexable(column):
+        return exact
+    cast = key if column.base in ("text", "varchar", "name") else sql.SQL("{}::{}").format(key, column.sql_type())
+    operators = column.base_schema if column.base == "citext" else "pg_catalog"
+    operator = sql.SQL("OPERATOR({}.=)").format(sql.Identifier(operators))
+    return sql.SQL("{} {} {} AND {}").format(reference, operator, cast, exact)
+
+
+def key_array(keys: pa.ChunkedArray, column: PgColumn) -> sql.Composable:
+    """The keys as one array literal. A key that no value of the column can equal becomes NULL, which equals nothing."""
+    assert column.type is not None
+    values = _fitted(keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys, column.type)
+    possible: pa.Array | None = None
+    if pa.types.is_string(column.type):
+        possible = pc.invert(pc.match_substring(values, "\x00"))
+        if column.labels:
+            possible = pc.is_in(values, value_set=pa.array(column.labels, pa.string()))
+        elif column.base in _CANONICAL:
+            possible = pc.match_substring_regex(values, _CANONICAL[column.base])
+    elif pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        low, high = (pa.scalar(day, pa.date32()).cast(column.type) for day in (-719_162, 2_932_896))
+        possible = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+    if possible is not None:
+        values = pc.if_else(possible, values, None)
+    element = sql.SQL("text") if pa.types.is_string(column.type) else column.sql_type()
+    return sql.SQL("{}::{}[]").format(sql.Literal(_array_literal(values)), element)
+
+
+def _fitted(values: pa.Array, to: pa.DataType) -> pa.Array:
+    if values.type == to:
+        return values
+    try:
+        return values.cast(to)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.array([_fitted_one(value, to) for value in values], to)
+
+
+def _fitted_one(value: pa.Scalar, to: pa.DataType) -> object:
+    try:
+        return value.cast(to).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _array_literal(values: pa.Array) -> str:
+    if pa.types.is_binary(values.type):
+        texts = pa.array([None if v is None else f'"\\\\x{v.hex()}"' for v in values.to_pylist()], pa.string())
+    elif pa.types.is_string(values.type):
+        escaped = pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), '"', '\\"')
+        texts = pc.binary_join_element_wise('"', escaped, '"', "")
+    else:
+        texts = values.cast(pa.string())
+    return "{" + ",".join(pc.fill_null(texts, "NULL").to_pylist()) + "}"
+
+
+# ── rows: CSV → Arrow ────────────────────────────────────────────────────────────────────────────────────────────
+
+_BLOCK_BYTES = 4 << 20
+_PARSE = pcsv.ParseOptions(newlines_in_values=True)
+
+
+def read_csv(
+    rows: Iterable[bytes | bytearray | memoryview], schema: pa.Schema, table: TableName
+) -> Iterator[pa.RecordBatch]:
+    """Record batches from whole CSV rows, a few megabytes at a time; at least one, if only to tell the schema."""
+    held: list[bytes | bytearray | memoryview] = []
+    size = given = 0
+    for row in rows:
+        held.append(row)
+        size += len(row)
+        if size >= _BLOCK_BYTES:
+            yield _parsed(b"".join(held), schema, table)
+            held, size, given = [], 0, given + 1
+    if held or not given:
+        yield _parsed(b"".join(held), schema, table)
+
+
+def _parsed(block: bytes, schema: pa.Schema, table: TableName) -> pa.RecordBatch:
+    if not block:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    try:
+        parsed = _parse(block, [pa.string() if pa.types.is_binary(f.type) else f.type for f in schema])
+    except pa.ArrowInvalid:
+        raise _unfit(block, schema, table) from None
+    columns = [_unhexed(c) if pa.types.is_binary(f.type) else c for f, c in zip(schema, parsed.columns, strict=True)]
+    arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    arrays = [a.chunk(0) if isinstance(a, pa.ChunkedArray) else a for a in arrays]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _parse(block: bytes, types: Sequence[pa.DataType]) -> pa.Table:
+    names = [f"c{i}" for i in range(len(types))]
+    return pcsv.read_csv(
+        pa.BufferReader(block),
+        pcsv.ReadOptions(column_names=names, block_size=len(block) + 1),
+        _PARSE,
+        pcsv.ConvertOptions(
+            column_types=dict(zip(names, types, strict=True)),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            true_values=["t"],
+            false_values=["f"],
+        ),
+    )
+
+
+def _unhexed(column: pa.ChunkedArray) -> pa.Array:
+    """Hex text to bytes, the whole column at once: half the offsets, one call for the data."""
+    texts = pa.concat_arrays(column.chunks)
+    validity, offsets, data = texts.buffers()
+    if data is None:
+        return texts.cast(pa.binary())
+    ends = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4)
+    raw = binascii.unhexlify(memoryview(data)[ends[0] : ends[-1]])
+    halves = ((ends - ends[0]) // 2).astype(np.int32)
+    plain = pa.Array.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(halves), pa.py_buffer(raw)])
+    return pc.if_else(texts.is_valid(), plain, None) if validity is not None else plain
+
+
+def _unfit(block: bytes, schema: pa.Schema, table: TableName) -> ValueUnfit:
+    """Which value it was: read everything as text, and try column by column, value by value."""
+    try:
+        texts = _parse(block, [pa.string()] * len(schema))
+    except pa.ArrowInvalid:
+        return ValueUnfit(
+            f"{table}: the answer is not valid UTF-8", "convert the database, or leave its text columns out of views"
+        )
+    for field, column in zip(schema, texts.columns, strict=True):
+        for value in column.to_pylist():
+            if value is None or pa.types.is_string(field.type) or pa.types.is_binary(field.type):
+                continue
+            try:
+                _parse(f'"{value}"\n'.encode(), [field.type])
+            except pa.ArrowInvalid:
+                shown = value if len(value) <= 60 else value[:57] + "…"
+                return ValueUnfit(
+                    f"{table}.{field.name}: the value {shown} does not fit {field.type} exactly", _advice(field.type)
+                )
+    return ValueUnfit(f"{table}: a value does not fit its column's type", "")
+
+
+def _advice(kind: pa.DataType) -> str:
+    if pa.types.is_decimal(kind):
+        return "declare the column numeric(p,s) with p up to 38 at the source, or leave it out of the view"
+    if pa.types.is_temporal(kind):
+        return (
+            "use NULL or a real date from year 1 to 9999 instead of infinity or BC, or leave the column out of the view"
+        )
+    return "leave the column out of the view"

@@ -1,0 +1,150 @@
+"""The as-of questions over one read transaction: `R(p) = R(now) − changes after p` (TID rules, eq. 2).
+
+A scan is one statement. An ask goes through the table's own index, one bound execution per key in key order; the
+changes after `p` are read once and matched with the keys in Arrow, whose equality is exact by nature. Key types with
+too many spellings to look up (a timestamp with any offset) are matched in Arrow for the base rows as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from headwater.model.conditions import Condition, meets
+from headwater.model.source import COUNT, ORDINAL, Chunk, Question
+from headwater.sources.sqlite_files import Connection, quote
+from headwater.sources.sqlite_read import Shape, Table, pushed
+
+_INDEX = "__index"
+_ROW = "__row"
+
+
+def scan(
+    connection: Connection, table: Table, chunk: Chunk, columns: Sequence[str], at: int, conditions: Sequence[Condition]
+) -> Iterator[pa.RecordBatch]:
+    shape = Shape(table, _needed(columns, conditions))
+    table.check_since([*shape.columns, *chunk.bounds[:1]], at)
+    here, log = table.columns(), table.slots()
+    base = [*_within(chunk, here), *_where(table, conditions, here)]
+    logged = [*_after(table, at), *_within(chunk, log), *_where(table, conditions, log)]
+    sql = (
+        f"{shape.samples()} UNION ALL {shape.select(here, ['1'])} FROM {quote(table.name.table)}{_and(base)}"
+        f" UNION ALL {shape.select(log, ['-count'])} FROM _headwater_changes{_and(logged)}"
+    )
+    for batch in shape.decode(connection.stream(sql)):
+        yield from _meeting(table, batch, conditions).select([*columns, COUNT]).to_batches()
+
+
+def answer(connection: Connection, table: Table, question: Question, at: int) -> Iterator[pa.RecordBatch]:
+    key, conditions = question.key, question.conditions
+    codecs = [table.codec(c) for c in key]
+    keys = pa.table([question.keys.column(n).cast(c.type) for n, c in enumerate(codecs)], names=list(key))
+    shape = Shape(table, _needed([*question.columns, *key], conditions))
+    table.check_since(shape.columns, at)
+    wanted = [ORDINAL, *question.columns, COUNT]
+
+    def matched(sql: str) -> Iterator[pa.RecordBatch]:
+        for batch in shape.decode(connection.stream(f"{shape.samples()} UNION ALL {sql}")):
+            rows = _meeting(table, batch, conditions)
+            yield from _match(rows, keys).select(wanted).to_batches()
+
+    log = table.slots()
+    logged = [*_after(table, at), *_where(table, conditions, log)]
+    yield from matched(f"{shape.select(log, ['-count'])} FROM _headwater_changes{_and(logged)}")
+
+    here = table.columns()
+    source = quote(table.name.table)
+    base = _where(table, conditions, here)
+    if any(c.spell is None for c in codecs):
+        yield from matched(f"{shape.select(here, ['1'])} FROM {source}{_and(base)}")
+        return
+
+    found = Shape(table, _needed(question.columns, conditions), (ORDINAL, COUNT))
+    equal = [_equals(table, c, here[c], f"?{n}") for n, c in enumerate(key, 2)]
+    # key 0 alone answers with the samples first, so they are the first row of all
+    rows_of_key = f"{found.select(here, ['?1', '1'])} FROM {source}{_and([*equal, *base])}"
+    sql = f"{found.samples()} WHERE ?1 = 0 UNION ALL {rows_of_key}"
+    for ordinals, bound in _spelled(table, keys):
+        for batch in found.decode(connection.stream(sql, bound)):
+            rows = _meeting(table, batch, conditions)
+            asked = ordinals.take(rows.column(ORDINAL))
+            place = rows.schema.get_field_index(ORDINAL)
+            yield from rows.set_column(place, ORDINAL, asked).select(wanted).to_batches()
+
+
+def _needed(columns: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, ...]:
+    """Condition columns are read too: whether a value fits its type is decided before what it is compared with."""
+    return tuple(dict.fromkeys([*columns, *(c.column for c in conditions)]))
+
+
+def _after(table: Table, at: int) -> list[str]:
+    return [f"id > {at}", f"tbl = {table.captured.number}"]
+
+
+def _within(chunk: Chunk, where: Mapping[str, str]) -> list[str]:
+    """SQLite orders NULL < numbers < text < blobs, so the open last range has every odd value, NULL goes first."""
+    if not chunk.bounds:
+        return []
+    column, low, high = chunk.bounds
+    name = where[column]
+    if low and high:
+        return [f"{name} >= {int(low)}", f"{name} < {int(high)}"]
+    if high:
+        return [f"({name} < {int(high)} OR {name} IS NULL)"]
+    return [f"{name} >= {int(low)}"] if low else []
+
+
+def _where(table: Table, conditions: Sequence[Condition], where: Mapping[str, str]) -> list[str]:
+    return [sql for c in conditions if (sql := pushed(table, c, where[c.column]))]
+
+
+def _and(terms: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(terms)}" if terms else ""
+
+
+def _meeting(table: Table, batch: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.Table:
+    """What SQL did not decide."""
+    left = [c for c in conditions if pushed(table, c, "") is None]
+    return meets(pa.Table.from_batches([batch]), left)
+
+
+def _equals(table: Table, column: str, name: str, parameter: str) -> str:
+    """Text through the column's own collation, which its index has, and then exactly."""
+    kind = table.codec(column).type
+    if kinds.is_string(kind) or kinds.is_temporal(kind):
+        return f"{name} = {parameter} AND {name} = {parameter} COLLATE BINARY"
+    return f"{name} = {parameter}"
+
+
+def _spelled(table: Table, keys: pa.Table) -> Iterator[tuple[pa.ChunkedArray, pa.RecordBatch]]:
+    """The keys as SQLite may hold them, sorted for the index: the ordinal of each row, and (row number, values…)."""
+    names = keys.column_names
+    groups = [_groups(table, c, keys.column(c).combine_chunks()) for c in names]
+    for combination in product(*groups):
+        spelled, *rest = combination
+        for other in rest:
+            spelled = spelled.join(other, _INDEX, join_type="inner")
+        spelled = spelled.sort_by([(c, "ascending") for c in names]).combine_chunks()
+        if spelled.num_rows:
+            rows = pa.array(range(spelled.num_rows), pa.int64())
+            bound = pa.table([rows, *(spelled.column(c) for c in names)], names=[_ROW, *names])
+            yield spelled.column(_INDEX), bound.combine_chunks().to_batches()[0]
+
+
+def _groups(table: Table, column: str, keys: pa.Array) -> list[pa.Table]:
+    spell = table.codec(column).spell
+    assert spell is not None
+    return [pa.table([indices, values], names=[_INDEX, column]) for indices, values in spell(keys)]
+
+
+def _match(rows: pa.Table, keys: pa.Table) -> pa.Table:
+    """The rows whose key columns equal a row of `keys`, with that row's number as ORDINAL."""
+    names = [f"__key{n}" for n in range(keys.num_columns)]
+    left = pa.table([rows.column(c) for c in keys.column_names], names=names)
+    left = left.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
+    right = keys.rename_columns(names).append_column(ORDINAL, pa.array(range(keys.num_rows), pa.int64()))
+    pairs = left.join(right, names, join_type="inner").combine_chunks()
+    return rows.take(pairs.column(_ROW)).append_column(ORDINAL, pairs.column(ORDINAL))

