@@ -1,0 +1,296 @@
+"""A project, opened: everything a person can do with Headwater, from Python as from the command line.
+
+warehouse = headwater.open(".")
+warehouse.read("open_orders", at=1042)      a Spark DataFrame
+warehouse.query("SELECT …")                 an Arrow table, without a JVM
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.algebra.view import ViewDefinition, quoted
+from headwater.integrator.journal import Journal, read_changes
+from headwater.model.changelog import COUNT, SEQ
+from headwater.model.errors import HeadwaterError, HistoryGone, PositionTrimmed, WarehouseError
+from headwater.model.names import Seq, SourceName, TableName, ViewName
+from headwater.runtime.catalog import SourceCatalog, define_views
+from headwater.runtime.config import Config, load_config
+from headwater.runtime.engine import Engine
+from headwater.runtime.plans import ViewPlan, plan_view
+from headwater.runtime.progress import Progress
+from headwater.runtime.resolve import find_view, pinned_views
+from headwater.runtime.spark import start_spark
+from headwater.runtime.verify import Verification, Verifier, read_frame
+from headwater.storage import Storage
+from headwater.warehouse.cuts import Cut, CutLog
+from headwater.warehouse.format import check_format
+from headwater.warehouse.lock import holder
+from headwater.warehouse.publishing import publish_view, published_folder
+from headwater.warehouse.reading import Pinned, read_view, run_sql
+from headwater.warehouse.sessions import PinnedCut
+
+
+@dataclass(frozen=True)
+class SourceStatus:
+    """`waiting` counts captured changes that the newest cut does not hold yet; `lag_seconds` is how old that cut is."""
+
+    name: SourceName
+    state: str
+    reason: str
+    position: str
+    waiting: int | None
+    lag_seconds: float | None
+
+
+@dataclass(frozen=True)
+class ViewStatus:
+    name: ViewName
+    seq: Seq
+    rows: int
+    level: str
+    state: str
+    reason: str
+    horizon: Seq
+
+
+@dataclass(frozen=True)
+class Status:
+    """`running` says who maintains the warehouse right now, None if nobody does."""
+
+    cut: Cut
+    sources: Sequence[SourceStatus]
+    views: Sequence[ViewStatus]
+    running: dict[str, object] | None
+
+
+class Session:
+    """One state of the warehouse for any number of reads."""
+
+    def __init__(self, warehouse: Warehouse, cut: Cut, at: int | None) -> None:
+        self._warehouse, self.cut, self._at = warehouse, cut, at
+
+    def pinned(self, names: Sequence[str] | None = None) -> dict[ViewName, Pinned]:
+        found = [find_view(self.cut, n) for n in names] if names is not None else list(self.cut.views)
+        return dict(pinned_views(self.cut, self._warehouse.cuts, found, self._at))
+
+    def rows(self, view: str) -> pa.Table:
+        """A view's rows as an Arrow table, without a JVM."""
+        (pinned,) = self.pinned([view]).values()
+        return read_view(self._warehouse.storage, pinned)
+
+    def query(self, sql: str) -> pa.Table:
+        """Any SQL over all views as an Arrow table, without a JVM."""
+        return run_sql(self._warehouse.storage, self.pinned(), sql)
+
+    def read(self, view: str) -> DataFrame:
+        """A view's rows as a Spark DataFrame."""
+        (pinned,) = self.pinned([view]).values()
+        return read_frame(self._warehouse.spark, self._warehouse.storage, pinned)
+
+    def sql(self, query: str) -> DataFrame:
+        """Any Spark SQL over all views."""
+        for name, pinned in self.pinned().items():
+            read_frame(self._warehouse.spark, self._warehouse.storage, pinned).createOrReplaceTempView(quoted(name))
+        return self._warehouse.spark.sql(query)
+
+
+class Warehouse:
+    """What `headwater.open` gives: a project's views, and the ways to maintain, read and check them."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.storage = Storage(config.warehouse)
+        self.cuts = CutLog(self.storage)
+        self.catalog = SourceCatalog(config)
+        self._spark: SparkSession | None = None
+        self._views: dict[ViewName, ViewDefinition] | None = None
+
+    # ------------------------------------------------------------ the project
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = start_spark(self.config)
+        return self._spark
+
+    @property
+    def views(self) -> dict[ViewName, ViewDefinition]:
+        """The views of the project's SQL files, resolved against its sources."""
+        if self._views is None:
+            self._views = define_views(self.config, self.catalog)
+        return self._views
+
+    def plans(self, names: Sequence[ViewName] | None = None) -> dict[ViewName, ViewPlan]:
+        """The views with the types Spark gives them."""
+        views = {n: v for n, v in self.views.items() if names is None or n in names}
+        return {n: plan_view(self.spark, v, self.catalog.schemas(v)) for n, v in views.items()}
+
+    def tables(self) -> dict[SourceName, list[TableName]]:
+        """The tables that views use, per source."""
+        result: dict[SourceName, list[TableName]] = {}
+        for view in self.views.values():
+            for table in view.tables:
+                known = result.setdefault(table.source, [])
+                if table not in known:
+                    known.append(table)
+        return {source: sorted(tables) for source, tables in sorted(result.items())}
+
+    def setup(self) -> dict[SourceName, list[str]]:
+        """Install capture for every table a view uses; says what was done."""
+        return {source: self.catalog.source(source).install(tables) for source, tables in self.tables().items()}
+
+    def teardown(self) -> dict[SourceName, list[str]]:
+        """Remove all capture from all sources; says what was done."""
+        return {name: self.catalog.source(name).remove() for name in self.config.sources}
+
+    # ---------------------------------------------------------------- running
+
+    def run(
+        self,
+        until_caught_up: bool = False,
+        progress: Progress | None = None,
+        started: Callable[[Engine], None] | None = None,
+    ) -> Cut:
+        """Load new views and maintain all of them, until stopped or caught up. Returns the last cut."""
+        check_format(self.storage, create=False)
+        with Engine(self.config, self.spark, self.catalog, progress) as engine:
+            if started:
+                started(engine)
+            engine.start(self.plans())
+            engine.run(until_caught_up)
+            return engine.cut
+
+    def compact(self) -> dict[str, tuple[int, int]]:
+        """Fold history up to the horizon; rows before and after, per view."""
+        with Engine(self.config, self.spark, self.catalog) as engine:
+            engine.start(self.plans([n for n in self.views if n in self._cut().views]))
+            return engine.chores.compact_now()
+
+    def publish(self) -> dict[str, str]:
+        """Refresh the plain tables at the newest cut; where each is."""
+        cut = self._cut()
+        for name, pinned in pinned_views(cut, self.cuts, cut.views, None).items():
+            publish_view(self.storage, name, pinned, cut)
+        return {name: self.storage.uri(published_folder(name)) for name in cut.views}
+
+    # ---------------------------------------------------------------- reading
+
+    @contextmanager
+    def session(self, at: int | None = None) -> Iterator[Session]:
+        """One state for any number of reads, kept from clean-up while it is open."""
+        pin = PinnedCut(self.storage, self._cut())
+        try:
+            yield Session(self, pin.cut, at)
+        finally:
+            pin.close()
+
+    def read(self, view: str, at: int | None = None) -> DataFrame:
+        """A view's rows at the newest cut or at `at`, as a Spark DataFrame."""
+        return Session(self, self._cut(), at).read(view)
+
+    def sql(self, query: str, at: int | None = None) -> DataFrame:
+        """Any Spark SQL over all views at one state."""
+        return Session(self, self._cut(), at).sql(query)
+
+    def rows(self, view: str, at: int | None = None) -> pa.Table:
+        return Session(self, self._cut(), at).rows(view)
+
+    def query(self, sql: str, at: int | None = None) -> pa.Table:
+        return Session(self, self._cut(), at).query(sql)
+
+    def log(self, first: int | None = None, last: int | None = None) -> Iterator[dict[str, Any]]:
+        """The numbered source transactions (first … last, inclusive) with their changes, as far as they are kept."""
+        self._cut()
+        journal = Journal(self.storage)
+        lo, hi = (first - 1 if first is not None else 0), (last if last is not None else 2**62)
+        for segment in journal.between(lo, hi):
+            low, high = max(lo, segment.lo), min(hi, segment.hi)
+            changes: dict[int, list[dict[str, Any]]] = {}
+            for table in segment.tables:
+                rows = read_changes(self.storage, [segment], table, low, high)
+                for row in rows.to_pylist() if rows is not None else ():
+                    count, seq = row.pop(COUNT), row.pop(SEQ)
+                    changes.setdefault(seq, []).append({"table": str(table), "count": count, "row": row})
+            for transactions in journal.transactions(low, high):
+                for row in transactions.to_pylist():
+                    if low < row[SEQ] <= high and segment.lo < row[SEQ] <= segment.hi:
+                        yield {
+                            "seq": row[SEQ],
+                            "source": row["source"],
+                            "transaction": row["transaction"],
+                            "committed_at": row["committed_at"],
+                            "changes": changes.get(row[SEQ], []),
+                        }
+
+    # --------------------------------------------------------------- checking
+
+    def status(self) -> Status:
+        """How far sources, views and the warehouse are; connects to the sources, starts no JVM."""
+        cut = self._cut(create=True)
+        sources = [self._source_status(SourceName(name), cut) for name in self.config.sources]
+        views = []
+        for name, state in cut.views.items():
+            pinned = Pinned(f"{state.folder}/log", state.version, state.seq)
+            rows = run_sql(
+                self.storage, {name: pinned}, f'SELECT count(*) AS n FROM "{name.replace(chr(34), chr(34) * 2)}"'
+            )
+            count = rows.column("n")[0].as_py()
+            views.append(ViewStatus(name, state.seq, count, state.level, state.state, state.reason, state.horizon))
+        return Status(cut, sources, views, holder(self.storage))
+
+    def verify(
+        self,
+        views: Sequence[str] = (),
+        at: int | None = None,
+        progress: Callable[[int, int | None], None] = lambda rows, total: None,
+    ) -> list[Verification]:
+        """Recompute views from the sources as of exactly their cut, and compare as bags."""
+        for _ in range(3):
+            pin = PinnedCut(self.storage, self._cut())
+            try:
+                names = [find_view(pin.cut, v) for v in views] or list(pin.cut.views)
+                known = [n for n in names if n in self.views]
+                pinned = pinned_views(pin.cut, self.cuts, known, at)
+                plans = self.plans(known)
+                verifier = Verifier(self.spark, self.config, self.catalog, pin.cut)
+                return verifier.verify([plans[n] for n in known], pinned, progress)
+            except PositionTrimmed:
+                continue  # the run moved on before our pin was seen: take a newer cut
+            finally:
+                pin.close()
+        raise WarehouseError("the views change faster than they can be pinned", "try again")
+
+    def _source_status(self, name: SourceName, cut: Cut) -> SourceStatus:
+        position = cut.positions.get(name)
+        try:
+            source = self.catalog.source(name)
+            if position is None:
+                captured = source.capture()
+                state = "not captured" if captured is None else "captured, not loaded"
+                return SourceStatus(name, state, "", "", None, None)
+            waiting = source.waiting(position)
+            return SourceStatus(name, "ok", "", position, waiting, time.time() - cut.at if waiting else 0.0)
+        except HeadwaterError as error:
+            return SourceStatus(name, "unreachable", error.what, position or "", None, None)
+
+    def _cut(self, create: bool = False) -> Cut:
+        """The newest cut; an error where nothing has been maintained yet."""
+        there = check_format(self.storage, create=False)
+        cut = self.cuts.newest() if there else Cut()
+        if not cut.number and not create:
+            raise HistoryGone(f"there is nothing in the warehouse {self.storage.url} yet", "run 'headwater run' first")
+        return cut
+
+
+def open_warehouse(path: str | Path = ".") -> Warehouse:
+    """Open the project at `path` or above it."""
+    return Warehouse(load_config(path))
