@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from headwater.algebra import ParsedView, define, parse_views
-from headwater.algebra.view import ViewDefinition
 from headwater.model.errors import ConfigError, UnknownName, ViewSqlError
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import TableSchema
 from headwater.model.source import Source
 from headwater.runtime.config import Config
 from headwater.sources import connect
+
+if TYPE_CHECKING:  # the parser is imported by those who parse: reading must answer at once
+    from headwater.algebra import ParsedView
+    from headwater.algebra.view import ViewDefinition
 
 
 class SourceCatalog:
@@ -66,6 +69,8 @@ class SourceCatalog:
 
 def read_views(config: Config) -> list[ParsedView]:
     """Every view the project defines, in order of file and place."""
+    from headwater.algebra import parse_views
+
     if not config.views.is_dir():
         raise ConfigError(
             f"there is no folder {config.views}", "create it and put CREATE MATERIALIZED VIEW files there"
@@ -92,6 +97,8 @@ def read_views(config: Config) -> list[ParsedView]:
 
 def define_views(config: Config, catalog: SourceCatalog) -> dict[ViewName, ViewDefinition]:
     """The project's views over its sources."""
+    from headwater.algebra import define
+
     views = (define(parsed, catalog) for parsed in read_views(config))
     return {view.name: view for view in views}
 

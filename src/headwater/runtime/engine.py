@@ -38,6 +38,7 @@ from headwater.runtime.schema_watch import SchemaWatch
 from headwater.runtime.staging import StagedCut, Staging, wanted
 from headwater.runtime.tasks import Tally, WaveWork
 from headwater.runtime.views import ManagedView, new_view
+from headwater.sources import connect
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.format import check_format
@@ -46,6 +47,9 @@ from headwater.warehouse.sessions import pins
 
 ROWS_PER_PART = 4_000
 """A batch gets one more Spark task for every so many changes, up to the cores there are."""
+
+GATHER_SECONDS = 0.3
+"""So long the first poll of a round waits for the others."""
 
 Job = tuple[Seq, ViewName, Future[Written]]
 
@@ -70,13 +74,15 @@ class Engine:
         self._retries: dict[tuple[Seq, ViewName], tuple[float, float]] = {}
         self._batches: dict[Seq, tuple[Seq, tuple[Segment, ...]]] = {}
         self._dispatched = Seq(0)
+        self._polls: dict[SourceName, Poll] = {}
+        self._arrived = 0.0
         self._recent: deque[tuple[float, Cut]] = deque()
 
     def __enter__(self) -> Engine:
         self._lock.acquire()
         try:
             check_format(self.storage, create=True)
-            self._polling = ThreadPoolExecutor(len(self.config.sources) + 1, thread_name_prefix="headwater-poll")
+            self._polling = ThreadPoolExecutor(2 * len(self.config.sources) + 1, thread_name_prefix="headwater-poll")
             self._computing = ThreadPoolExecutor(16, thread_name_prefix="headwater-wave")
             self.journal = Journal(self.storage)
             self.chores = Chores(self)
@@ -168,7 +174,8 @@ class Engine:
             adapter = self.catalog.source(source)
             if source not in positions:
                 positions[source] = adapter.position()
-            self.pollers[source] = Poller(adapter, self._polling, positions[source])
+            trimmer = connect(self.config.sources[source])
+            self.pollers[source] = Poller(adapter, trimmer, self._polling, positions[source])
         if not self.cut.positions:
             self.cut = replace(self.cut, positions=positions, generations=self._generations)
         else:
@@ -212,9 +219,9 @@ class Engine:
 
     def _catch_up(self, patience: float = 30.0) -> None:
         quiet: set[SourceName] = set()
+        entered = time.monotonic()  # an answer to an earlier question does not tell what is there now
         while not self.stopping:
-            for name in self.step():
-                quiet.add(name)
+            quiet |= {name for name in self.step() if self.pollers[name].asked_at >= entered}
             if any(p.state.more for p in self.pollers.values()):
                 quiet.clear()
             for poller in self.pollers.values():
@@ -222,8 +229,11 @@ class Engine:
                     raise SourceUnavailable(
                         f"source {poller.name}: {poller.state.reason}", "nothing is lost; run again when it is back"
                     )
-            if quiet >= set(self.pollers) and not self._jobs and not len(self._queue) and not self._waiting():
+            if quiet >= set(self.pollers) and not self._busy():
                 return
+
+    def _busy(self) -> bool:
+        return bool(self._polls or self._jobs or self._retries or len(self._queue) or self._waiting())
 
     def step(self) -> list[SourceName]:
         """One turn of the loop; returns the sources that had nothing new."""
@@ -240,27 +250,37 @@ class Engine:
         """Start polls, take in the answers that are there, number and journal them."""
         backlog = sum(s.hi - s.lo for s in self.journal.between(self._dispatched, 2**62))
         for poller in self.pollers.values():
-            if backlog < 4 * self.config.batch_changes:
+            if backlog < 4 * self.config.batch_changes and poller.name not in self._polls:
                 poller.start(self.watch.columns(poller.name), self.config.batch_changes)
-        polls: dict[SourceName, Poll] = {}
         quiet = []
         for poller in self.pollers.values():
             answer = poller.finish(self.config.poll_seconds)
             if isinstance(answer, HeadwaterError):
                 self._halt(self.watch.check(poller.name))
-            elif answer is not None:
-                polls[poller.name] = answer
-                if answer.transactions.num_rows == 0 and not answer.more:
-                    quiet.append(poller.name)
+            elif answer is not None and answer.transactions.num_rows:
+                self._arrived = self._arrived if self._polls else time.monotonic()
+                self._polls[poller.name] = answer
+            elif answer is not None and not answer.more:
+                quiet.append(poller.name)
+        self._journal_polls()
+        self._halt(self.watch.due())
+        return quiet
+
+    def _journal_polls(self) -> None:
+        """Number what has arrived. Polls that are nearly there are waited for: one segment for all of them means one
+        cut at which every source is asked about the present, not about a past that must be undone."""
+        if not self._polls:
+            return
+        busy = any(p.busy for p in self.pollers.values())
+        if busy and time.monotonic() - self._arrived < GATHER_SECONDS:
+            return
         positions = {name: poller.position for name, poller in self.pollers.items()}
         last = self.journal.newest
         lo = max(last.hi if last else Seq(0), self.cut.seq)
-        numbered = number(lo, positions, polls)
-        if numbered.hi > lo:
-            self.journal.append(numbered)
-            self.meter.took_in(numbered)
-        self._halt(self.watch.due())
-        return quiet
+        numbered = number(lo, positions, self._polls)
+        self._polls = {}
+        self.journal.append(numbered)
+        self.meter.took_in(numbered)
 
     def _waiting(self) -> list[Segment]:
         return self.journal.between(self._dispatched, 2**62)

@@ -29,8 +29,10 @@ class SourceState:
 class Poller:
     """Keeps one question "what happened after?" under way at one source."""
 
-    def __init__(self, source: Source, pool: ThreadPoolExecutor, position: Position) -> None:
+    def __init__(self, source: Source, trimmer: Source, pool: ThreadPoolExecutor, position: Position) -> None:
         self.source, self.position = source, position
+        self._trimmer = trimmer  # a connection of its own: trimming a long log must not hold up polling
+        self.asked_at = 0.0
         self.state = SourceState(since=time.time())
         self._pool = pool
         self._running: Future[Poll] | None = None
@@ -47,13 +49,10 @@ class Poller:
         return self._running is not None
 
     def start(self, tables: Mapping[TableName, Sequence[str]], limit: int) -> None:
-        """Ask, unless it is being asked already, resting or being trimmed."""
+        """Ask, unless it is being asked already or resting."""
         if self._running is not None or time.monotonic() < self._next or not tables:
             return
-        if self._trimming is not None:
-            if not self._trimming.done():
-                return
-            self._trimming = None
+        self.asked_at = time.monotonic()
         self._running = self._pool.submit(self.source.poll, self.position, tables, limit)
 
     def finish(self, pause: float) -> Poll | HeadwaterError | None:
@@ -83,8 +82,5 @@ class Poller:
 
     def trim(self, below: Position) -> None:
         """Let the source forget what nobody will ask about, in the background."""
-        if self._running is None and self._trimming is None and self.state.state == "ok":
-            self._trimming = self._pool.submit(self.source.trim, below)
-
-    def idle(self) -> bool:
-        return self._running is None and (self._trimming is None or self._trimming.done())
+        if self.state.state == "ok" and (self._trimming is None or self._trimming.done()):
+            self._trimming = self._pool.submit(self._trimmer.trim, below)

@@ -12,24 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
-from headwater.algebra.view import ViewDefinition, quoted
 from headwater.integrator.journal import Journal, read_changes
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.errors import HeadwaterError, HistoryGone, PositionTrimmed, WarehouseError
 from headwater.model.names import Seq, SourceName, TableName, ViewName
 from headwater.runtime.catalog import SourceCatalog, define_views
 from headwater.runtime.config import Config, load_config
-from headwater.runtime.engine import Engine
-from headwater.runtime.plans import ViewPlan, plan_view
-from headwater.runtime.progress import Progress
 from headwater.runtime.resolve import find_view, pinned_views
-from headwater.runtime.spark import start_spark
-from headwater.runtime.verify import Verification, Verifier, read_frame
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.format import check_format
@@ -37,6 +30,15 @@ from headwater.warehouse.lock import holder
 from headwater.warehouse.publishing import publish_view, published_folder
 from headwater.warehouse.reading import Pinned, read_view, run_sql
 from headwater.warehouse.sessions import PinnedCut
+
+if TYPE_CHECKING:  # Spark and the parser are imported by those who use them: reading must answer at once
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headwater.algebra.view import ViewDefinition
+    from headwater.runtime.engine import Engine
+    from headwater.runtime.plans import ViewPlan
+    from headwater.runtime.progress import Progress
+    from headwater.runtime.verify import Verification
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,10 @@ class Session:
         found = [find_view(self.cut, n) for n in names] if names is not None else list(self.cut.views)
         return dict(pinned_views(self.cut, self._warehouse.cuts, found, self._at))
 
-    def rows(self, view: str) -> pa.Table:
-        """A view's rows as an Arrow table, without a JVM."""
+    def rows(self, view: str, limit: int | None = None) -> pa.Table:
+        """A view's rows as an Arrow table, sorted by all columns, without a JVM."""
         (pinned,) = self.pinned([view]).values()
-        return read_view(self._warehouse.storage, pinned)
+        return read_view(self._warehouse.storage, pinned, limit)
 
     def query(self, sql: str) -> pa.Table:
         """Any SQL over all views as an Arrow table, without a JVM."""
@@ -93,11 +95,16 @@ class Session:
 
     def read(self, view: str) -> DataFrame:
         """A view's rows as a Spark DataFrame."""
+        from headwater.runtime.verify import read_frame
+
         (pinned,) = self.pinned([view]).values()
         return read_frame(self._warehouse.spark, self._warehouse.storage, pinned)
 
     def sql(self, query: str) -> DataFrame:
         """Any Spark SQL over all views."""
+        from headwater.algebra.view import quoted
+        from headwater.runtime.verify import read_frame
+
         for name, pinned in self.pinned().items():
             read_frame(self._warehouse.spark, self._warehouse.storage, pinned).createOrReplaceTempView(quoted(name))
         return self._warehouse.spark.sql(query)
@@ -119,6 +126,8 @@ class Warehouse:
     @property
     def spark(self) -> SparkSession:
         if self._spark is None:
+            from headwater.runtime.spark import start_spark
+
             self._spark = start_spark(self.config)
         return self._spark
 
@@ -131,6 +140,8 @@ class Warehouse:
 
     def plans(self, names: Sequence[ViewName] | None = None) -> dict[ViewName, ViewPlan]:
         """The views with the types Spark gives them."""
+        from headwater.runtime.plans import plan_view
+
         views = {n: v for n, v in self.views.items() if names is None or n in names}
         return {n: plan_view(self.spark, v, self.catalog.schemas(v)) for n, v in views.items()}
 
@@ -161,6 +172,8 @@ class Warehouse:
         started: Callable[[Engine], None] | None = None,
     ) -> Cut:
         """Load new views and maintain all of them, until stopped or caught up. Returns the last cut."""
+        from headwater.runtime.engine import Engine
+
         check_format(self.storage, create=False)
         with Engine(self.config, self.spark, self.catalog, progress) as engine:
             if started:
@@ -171,13 +184,15 @@ class Warehouse:
 
     def compact(self) -> dict[str, tuple[int, int]]:
         """Fold history up to the horizon; rows before and after, per view."""
+        from headwater.runtime.engine import Engine
+
         with Engine(self.config, self.spark, self.catalog) as engine:
-            engine.start(self.plans([n for n in self.views if n in self._cut().views]))
+            engine.start(self.plans([n for n in self.views if n in self.cut().views]))
             return engine.chores.compact_now()
 
     def publish(self) -> dict[str, str]:
         """Refresh the plain tables at the newest cut; where each is."""
-        cut = self._cut()
+        cut = self.cut()
         for name, pinned in pinned_views(cut, self.cuts, cut.views, None).items():
             publish_view(self.storage, name, pinned, cut)
         return {name: self.storage.uri(published_folder(name)) for name in cut.views}
@@ -187,7 +202,7 @@ class Warehouse:
     @contextmanager
     def session(self, at: int | None = None) -> Iterator[Session]:
         """One state for any number of reads, kept from clean-up while it is open."""
-        pin = PinnedCut(self.storage, self._cut())
+        pin = PinnedCut(self.storage, self.cut())
         try:
             yield Session(self, pin.cut, at)
         finally:
@@ -195,21 +210,26 @@ class Warehouse:
 
     def read(self, view: str, at: int | None = None) -> DataFrame:
         """A view's rows at the newest cut or at `at`, as a Spark DataFrame."""
-        return Session(self, self._cut(), at).read(view)
+        return Session(self, self.cut(), at).read(view)
 
     def sql(self, query: str, at: int | None = None) -> DataFrame:
         """Any Spark SQL over all views at one state."""
-        return Session(self, self._cut(), at).sql(query)
+        return Session(self, self.cut(), at).sql(query)
 
-    def rows(self, view: str, at: int | None = None) -> pa.Table:
-        return Session(self, self._cut(), at).rows(view)
+    def rows(self, view: str, at: int | None = None, limit: int | None = None) -> pa.Table:
+        return Session(self, self.cut(), at).rows(view, limit)
 
     def query(self, sql: str, at: int | None = None) -> pa.Table:
-        return Session(self, self._cut(), at).query(sql)
+        return Session(self, self.cut(), at).query(sql)
+
+    def numbered(self) -> Seq:
+        """The newest transaction that has a number; the newest cut may not hold it yet."""
+        cut, last = self.cut(), Journal(self.storage).newest
+        return Seq(max(cut.seq, last.hi if last else 0))
 
     def log(self, first: int | None = None, last: int | None = None) -> Iterator[dict[str, Any]]:
         """The numbered source transactions (first … last, inclusive) with their changes, as far as they are kept."""
-        self._cut()
+        self.cut()
         journal = Journal(self.storage)
         lo, hi = (first - 1 if first is not None else 0), (last if last is not None else 2**62)
         for segment in journal.between(lo, hi):
@@ -235,7 +255,7 @@ class Warehouse:
 
     def status(self) -> Status:
         """How far sources, views and the warehouse are; connects to the sources, starts no JVM."""
-        cut = self._cut(create=True)
+        cut = self.cut(create=True)
         sources = [self._source_status(SourceName(name), cut) for name in self.config.sources]
         views = []
         for name, state in cut.views.items():
@@ -254,8 +274,10 @@ class Warehouse:
         progress: Callable[[int, int | None], None] = lambda rows, total: None,
     ) -> list[Verification]:
         """Recompute views from the sources as of exactly their cut, and compare as bags."""
+        from headwater.runtime.verify import Verifier
+
         for _ in range(3):
-            pin = PinnedCut(self.storage, self._cut())
+            pin = PinnedCut(self.storage, self.cut())
             try:
                 names = [find_view(pin.cut, v) for v in views] or list(pin.cut.views)
                 known = [n for n in names if n in self.views]
@@ -282,7 +304,7 @@ class Warehouse:
         except HeadwaterError as error:
             return SourceStatus(name, "unreachable", error.what, position or "", None, None)
 
-    def _cut(self, create: bool = False) -> Cut:
+    def cut(self, create: bool = False) -> Cut:
         """The newest cut; an error where nothing has been maintained yet."""
         there = check_format(self.storage, create=False)
         cut = self.cuts.newest() if there else Cut()

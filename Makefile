@@ -1,0 +1,51 @@
+# Everything a person does here. `make help` lists it.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test fast lint format bench clean
+
+help: ## list what can be done
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Headwater needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 2; }
+	@command -v java >/dev/null || { echo "Headwater needs Java 17 or newer for Spark: install a JDK and try again"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+install: $(READY) ## install Headwater and its development tools into .venv
+
+demo: $(READY) ## three databases, three views, a few thousand transactions, verified: about a minute
+	@$(BIN)/headwater demo
+
+test: $(READY) ## everything that is checked: style, types, package order, all tests
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/python -m pytest
+
+fast: $(READY) ## the tests that need neither a JVM nor a server
+	@$(BIN)/python -m pytest -m 'not spark and not postgres'
+
+lint: $(READY) ## style, types and package order only
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## let ruff put the code in order
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: $(READY) ## measure, beside peers where they can be installed; writes bench/out/
+	@$(BIN)/python bench/run.py
+
+clean: ## remove what the above made
+	rm -rf $(VENV) demo-project bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
