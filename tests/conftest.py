@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
+from headwater.runtime.config import Config
+from headwater.runtime.spark import start_spark
 from postgres_server import PostgresServer, postgres_server
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """A real PostgreSQL, one per run."""
-    with postgres_server(tmp_path_factory.mktemp("postgres")) as server:
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL, one per run. Not in pytest's own folders: runs beside this one may clear those away."""
+    folder = tempfile.TemporaryDirectory(prefix="headwater-postgres-", ignore_cleanup_errors=True)
+    with folder as path, postgres_server(path) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    """The one Spark session of the run."""
+    return start_spark(Config(folder=Path(), sources={}, warehouse="", views=Path(), spark_master="local[2]"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import Seq
 from headwater.runtime.compaction import Compacted, compact_files, log_files, worth_compacting
+from headwater.runtime.steps import Step, reached
 from headwater.warehouse.publishing import publish_view
 from headwater.warehouse.reading import Pinned
 from headwater.warehouse.sessions import pins
@@ -69,6 +70,9 @@ class Chores:
             self._finish_compaction()
         if self._engine.config.publish_seconds:
             self._publish()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     @property
     def horizon(self) -> Seq:
@@ -138,6 +142,7 @@ class Chores:
             view.state = replace(view.state, version=version, horizon=Seq(max(view.state.horizon, horizon)))
         else:
             view.state = replace(view.state, auxiliary=version)
+        reached(Step.COMPACTED)
         self._engine.show_cut()
         self._retired.append((time.monotonic(), table, done.removed))
 

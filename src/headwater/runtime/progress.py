@@ -47,6 +47,8 @@ class Meter:
     progress: Progress | None = None
     transactions: int = 0
     changes: int = 0
+    by_source: dict[str, int] = field(default_factory=dict)
+    """Transactions taken in, per source."""
     tally: Tally = field(default_factory=Tally)
     rows_out: dict[ViewName, int] = field(default_factory=dict)
     waiting_for: dict[ViewName, str] = field(default_factory=dict)
@@ -79,6 +81,8 @@ class Meter:
     def took_in(self, numbered: Numbered) -> None:
         self.transactions += numbered.hi - numbered.lo
         self.changes += sum(rows.num_rows for rows in numbered.changes.values())
+        for counted in numbered.transactions.column("source").value_counts().to_pylist():
+            self.by_source[counted["values"]] = self.by_source.get(counted["values"], 0) + counted["counts"]
         first = pc.min(numbered.transactions.column("committed_at")).as_py()
         if first is not None:
             self._oldest.append((numbered.hi, first.timestamp()))
@@ -97,7 +101,7 @@ class Meter:
         if self.progress:
             self.progress.note(f"view {view} halted: {reason}")
 
-    def committed(self, engine: Engine, hi: Seq) -> None:
+    def committed(self, hi: Seq) -> None:
         self.batches += 1
         self.load = None
         while self._oldest and self._oldest[0][0] <= hi:

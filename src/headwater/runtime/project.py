@@ -26,7 +26,7 @@ from headwater.runtime.resolve import find_view, pinned_views
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.format import check_format
-from headwater.warehouse.lock import holder
+from headwater.warehouse.lock import Lock, holder
 from headwater.warehouse.publishing import publish_view, published_folder
 from headwater.warehouse.reading import Pinned, read_view, run_sql
 from headwater.warehouse.sessions import PinnedCut
@@ -164,6 +164,11 @@ class Warehouse:
         return {name: self.catalog.source(name).remove() for name in self.config.sources}
 
     # ---------------------------------------------------------------- running
+
+    def check_free(self) -> None:
+        """Refuse early, before Spark starts, what `run` would refuse: a warehouse that somebody maintains already."""
+        if holder(self.storage) is not None:
+            Lock(self.storage, "").acquire()
 
     def run(
         self,

@@ -30,7 +30,10 @@ def pinned_views(cut: Cut, cuts: CutLog, names: Iterable[ViewName], at: int | No
     """The tables to read for these views at one state."""
     states = {name: cut.views[name] for name in names}
     if at is None:
-        return {name: _pinned(s, s.seq) for name, s in states.items()}
+        everything = Seq(2**62)
+        return {
+            name: _pinned(s, everything if s.level == Level.CONVERGENT.value else s.seq) for name, s in states.items()
+        }
     if at > cut.seq:
         raise HistoryGone(f"there is no state {at} yet", f"the newest one is {cut.seq}")
     for name, state in states.items():

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
+from headwater.model.consistency import Level
 from headwater.model.names import Seq, ViewName
 from headwater.runtime.jobs import Written
 from headwater.runtime.plans import ViewPlan
@@ -65,6 +66,25 @@ class ManagedView:
             self.pending = tuple(f for f in self.pending if f.name not in done)
         self.state = replace(self.state, version=version, auxiliary=auxiliary, seq=seq)
 
+    @property
+    def in_order(self) -> bool:
+        """Whether batches must be committed in order. Convergence does not ask for it, but an aggregation builds every
+        batch on the one before."""
+        return self.plan.view.level is not Level.CONVERGENT or self.auxiliary is not None
+
+    def commit_ahead(self, written: Written, lo: Seq, hi: Seq) -> None:
+        """Commit a batch whenever it is done; `seq` moves on when everything before it is there too."""
+        version = self.log.commit(written.log)
+        done = sorted([*self.state.ahead, (lo, hi)])
+        seq = self.state.seq
+        while done and done[0][0] <= seq:
+            seq = Seq(max(seq, done.pop(0)[1]))
+        self.state = replace(self.state, version=version, seq=seq, ahead=tuple(done))
+
+    def holds(self, lo: Seq, hi: Seq) -> bool:
+        """Whether the transactions (lo, hi] are in the view already."""
+        return hi <= self.state.seq or any(low <= lo and hi <= high for low, high in self.state.ahead)
+
     def halt(self, reason: str) -> None:
         self.state = replace(self.state, state="halted", reason=reason)
         self.pending = ()
@@ -73,7 +93,8 @@ class ManagedView:
 def new_view(storage: Storage, plan: ViewPlan) -> ManagedView:
     """Tables for a view that is about to be loaded; nothing refers to them until its first cut."""
     folder = f"{view_folder(plan.view.name)}/{plan.fingerprint}-{uuid.uuid4().hex[:8]}"
-    state = ViewState(folder, -1, -1, Seq(0), Seq(0), plan.view.level.value, plan.fingerprint)
+    sources = tuple(sorted({table.source for table in plan.view.tables}))
+    state = ViewState(folder, -1, -1, Seq(0), Seq(0), plan.view.level.value, plan.fingerprint, sources)
     view = ManagedView(plan, storage, state)
     view.log.create(plan.log)
     if view.auxiliary is not None and plan.auxiliary is not None:

@@ -43,8 +43,11 @@ class ViewState:
     horizon: Seq
     level: str
     fingerprint: str
+    sources: tuple[SourceName, ...] = ()
     state: str = "live"
     reason: str = ""
+    ahead: tuple[tuple[Seq, Seq], ...] = ()
+    """Batches (lo, hi] beyond `seq` that a convergent view holds already."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,13 @@ class Cut:
     @staticmethod
     def from_json(text: str) -> Cut:
         raw: dict[str, Any] = json.loads(text)
-        return Cut(**{**raw, "views": {name: ViewState(**state) for name, state in raw["views"].items()}})
+        views = {ViewName(name): _view_state(state) for name, state in raw["views"].items()}
+        return Cut(**{**raw, "views": views})
+
+
+def _view_state(raw: dict[str, Any]) -> ViewState:
+    ahead = tuple((Seq(lo), Seq(hi)) for lo, hi in raw.get("ahead", ()))
+    return ViewState(**{**raw, "sources": tuple(raw.get("sources", ())), "ahead": ahead})
 
 
 class CutLog:

@@ -27,9 +27,12 @@ class Pinned:
     seq: Seq
 
 
-def read_view(storage: Storage, view: Pinned) -> pa.Table:
-    """The rows of one view, duplicates repeated."""
-    return run_sql(storage, {ViewName("it"): view}, 'SELECT * FROM "it"')
+def read_view(storage: Storage, view: Pinned, limit: int | None = None) -> pa.Table:
+    """The rows of one view, duplicates repeated, sorted by all columns; the first `limit` of them."""
+    columns = len(DeltaTable(storage.uri(view.folder), version=view.version).schema().fields) - 2
+    order = f" ORDER BY {', '.join(str(n + 1) for n in range(columns))}" if columns else ""
+    some = "" if limit is None else f" LIMIT {int(limit)}"
+    return run_sql(storage, {ViewName("it"): view}, f'SELECT * FROM "it"{order}{some}')
 
 
 def run_sql(storage: Storage, views: Mapping[ViewName, Pinned], query: str) -> pa.Table:
