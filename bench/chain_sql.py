@@ -17,9 +17,11 @@ def view_sql(tables: Sequence[str]) -> str:
 
 def hash_sql() -> str:
     """`chain.row_hash` of the columns a1..a4."""
-    first = f"MOD(CAST(a1 AS BIGINT) * {K} + a2, {P})"
-    x = f"MOD(MOD({first} * {K} + a3, {P}) * {K} + a4, {P})"
-    return f"MOD({x} * {x}, {P})"
+    # Both arguments of MOD are cast: Flink gives the result the type of the second, PostgreSQL multiplies in the first.
+    p = f"CAST({P} AS BIGINT)"
+    first = f"MOD(CAST(a1 AS BIGINT) * {K} + a2, {p})"
+    x = f"MOD(MOD({first} * {K} + a3, {p}) * {K} + a4, {p})"
+    return f"MOD({x} * {x}, {p})"
 
 
 def answer_sql(view: str) -> str:

@@ -149,5 +149,5 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _has_marker(db: sqlite3.Connection) -> bool:
-    found = db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (MARKER,)).fetchone()
+    found = db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?", (MARKER,)).fetchone()
     return found is not None

@@ -3,7 +3,7 @@
 *Memory* is the peak of a whole process tree, sampled from /proc on Linux, as PSS: a page shared by k processes counts
 1/k for each, so forked workers and PostgreSQL's shared buffers are counted once. PSS is costly to read (the kernel
 walks the page tables), RSS is cheap, and PSS ≤ RSS: so a sample reads PSS only when the tree's RSS exceeds the peak so
-far, and spends at most a few percent of the time on it.
+far, and only so often that this takes a tenth of the time.
 Only the standard library is imported here, unless a table is printed.
 """
 
@@ -25,6 +25,8 @@ from typing import Any
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PR_SET_CHILD_SUBREAPER = 36
+_SHARE_OF_TIME = 0.1
+"""How much of the time may go into reading PSS."""
 
 
 @dataclass
@@ -53,6 +55,7 @@ class TreeMemory:
         self._root, self._itself, self._every = root or os.getpid(), itself, every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
+        self._rest_until = 0.0
         self.peak_bytes = 0
 
     @property
@@ -68,16 +71,17 @@ class TreeMemory:
         self._thread.join()
 
     def _sample_until_stopped(self) -> None:
-        while not self._stop.is_set():
-            cost = self._sample()
-            self._stop.wait(max(self._every, 20 * cost))
+        while not self._stop.wait(self._every):
+            self._sample()
 
-    def _sample(self) -> float:
-        start = time.perf_counter()
+    def _sample(self) -> None:
         tree = [pid for pid in descendants(self._root) if self._itself or pid != self._root]
-        if sum(map(_rss, tree)) > self.peak_bytes:
-            self.peak_bytes = max(self.peak_bytes, sum(map(_pss, tree)))
-        return time.perf_counter() - start
+        start = time.perf_counter()
+        if start < self._rest_until or sum(map(_rss, tree)) <= self.peak_bytes:
+            return
+        self.peak_bytes = max(self.peak_bytes, sum(map(_pss, tree)))
+        cost = time.perf_counter() - start
+        self._rest_until = start + cost / _SHARE_OF_TIME
 
 
 def descendants(root: int) -> list[int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +59,9 @@ def run(chain: Chain, names: Sequence[str], timeout: float = 900) -> list[dict[s
 
 def _row(name: str, chain: Chain, timeout: float) -> dict[str, Any]:
     peer = PEERS[name]
-    facts: dict[str, Any] = {"peer": name, "n": chain.n, "u": chain.u, "correct": False}
+    # The load average before the start tells a reader whether the machine was busy with something else.
+    load = round(os.getloadavg()[0], 1)
+    facts: dict[str, Any] = {"peer": name, "n": chain.n, "u": chain.u, "correct": False, "machine_load": load}
     try:
         python = environments.python_of(peer.environment, ENVIRONMENTS[peer.environment], OUT / "venvs")
     except environments.NotInstalled as error:
@@ -70,7 +73,7 @@ def _row(name: str, chain: Chain, timeout: float) -> dict[str, Any]:
     (OUT / "logs").mkdir(parents=True, exist_ok=True)
     done = measure.run_measured(command, timeout=timeout, log=OUT / "logs" / name)
     if done.code is None:
-        return {**facts, "note": f"not run: no answer within {timeout:.0f} s"}
+        return {**facts, "note": f"not run: no right answer within {timeout:.0f} s"}
     if done.code != 0:
         return {**facts, "note": f"not run: {_complaint(done.errors)}"}
     return {**facts, **json.loads(_last_line(done.output)), "peer": name, "peak_rss_mb": done.peak_mb}

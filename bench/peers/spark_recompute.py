@@ -52,6 +52,7 @@ def _session(scratch: Path) -> SparkSession:
         .config("spark.sql.shuffle.partitions", str(2 * CORES))
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
         .config("spark.local.dir", str(scratch))
+        .config("spark.sql.warehouse.dir", str(scratch / "spark-warehouse"))
         .getOrCreate()
     )
 

@@ -1,0 +1,246 @@
+"""Headwater in each scenario of the bench: one function, one process, one JSON line.
+
+    python bench/scenarios.py burst --n 1000000 --u 200000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import chain_postgres
+import chain_sqlite
+import measure
+import numpy as np
+import pyarrow.parquet as pq
+from chain import RELATIONS, Answer, Chain, row_hash
+from chain_sql import view_sql
+from writer import applied, write
+
+import headwater
+from headwater.runtime.engine import Engine
+from headwater.runtime.tasks import Tally
+
+OUT = Path(__file__).resolve().parent / "out"
+SPARE = 20_000
+"""Transactions kept beyond the burst, for small batches after it."""
+
+
+def project(folder: Path, urls: list[str], tables: list[str], settings: str = "") -> headwater.Warehouse:
+    """A project with the chain view over four sources."""
+    (folder / "views").mkdir(parents=True, exist_ok=True)
+    sources = "".join(f'[sources.s{i + 1}]\nurl = "{url}"\n' for i, url in enumerate(urls))
+    (folder / "headwater.toml").write_text(sources + settings)
+    names = [f"s{i + 1}.{table}" for i, table in enumerate(tables)]
+    (folder / "views" / "v.sql").write_text(f"CREATE MATERIALIZED VIEW v AS {view_sql(names)};\n")
+    warehouse = headwater.open(folder)
+    warehouse.setup()
+    return warehouse
+
+
+def sqlite_project(chain: Chain, settings: str = "") -> tuple[Path, headwater.Warehouse]:
+    folder = OUT / "projects" / f"{os.getpid()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    data = chain_sqlite.working_copy(chain_sqlite.base_files(chain, OUT / "data"), folder / "data")
+    urls = [f"sqlite:///{chain_sqlite.database(data, i)}" for i in range(RELATIONS)]
+    return data, project(folder, urls, [chain_sqlite.table(i) for i in range(RELATIONS)], settings)
+
+
+@contextmanager
+def running(warehouse: headwater.Warehouse) -> Iterator[tuple[Engine, float]]:
+    """An engine that has loaded its views, and how long the load took (the session was up before)."""
+    plans = warehouse.plans()
+    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+        begun = time.perf_counter()
+        engine.start(plans)
+        load = time.perf_counter() - begun
+        engine.catch_up()
+        yield engine, load
+
+
+def caught_up(engine: Engine) -> float:
+    begun = time.perf_counter()
+    engine.catch_up()
+    return time.perf_counter() - begun
+
+
+def warm(engine: Engine, data: Path, chain: Chain) -> int:
+    """A few small batches, so that workers and caches are as in a run that has been going; returns where they end."""
+    for i in range(5):
+        applied(data, chain, 200 * i, 200 * (i + 1))
+        engine.catch_up()
+    return 1000
+
+
+def answer(warehouse: headwater.Warehouse) -> Answer:
+    rows = warehouse.rows("v")
+    return Answer(rows.num_rows, int(row_hash(*(rows.column(i).to_numpy() for i in range(RELATIONS))).sum()))
+
+
+def spent(before: Tally, after: Tally) -> dict[str, Any]:
+    return {"questions": after.questions - before.questions, "keys": after.keys - before.keys,
+            "scans": after.scans - before.scans}  # fmt: skip
+
+
+def burst(n: int, u: int) -> dict[str, Any]:
+    """All U transactions wait; from reading them to the visible cut record, every one a state of its own."""
+    chain = Chain(n, u)
+    data, warehouse = sqlite_project(chain)
+    with measure.TreeMemory() as memory, running(warehouse) as (engine, load):
+        first = warm(engine, data, chain)
+        applied(data, chain, first, u)
+        before, seq = engine.meter.tally, engine.cut.seq
+        seconds = caught_up(engine)
+        done = engine.cut.seq - seq
+        facts = spent(before, engine.meter.tally)
+        peak = memory.peak_mb
+        read = time.perf_counter()
+        found = answer(warehouse)
+        read = time.perf_counter() - read
+    return {
+        "load_s": load, "burst_s": seconds, "transactions": done, "updates_per_s": done / seconds, **facts,
+        "peak_rss_mb": peak, "full_view_read_s": read, "correct": found == chain.answer_after() and done == u - first,
+        "states": "every update", "ends_at": "visible",
+    }  # fmt: skip
+
+
+def small(n: int, u: int) -> dict[str, Any]:
+    """1,000 transactions at a time, warm: from reading them to the visible cut record. Median of nine."""
+    chain = Chain(n, 10_000)
+    data, warehouse = sqlite_project(chain)
+    with running(warehouse) as (engine, load), measure.TreeMemory() as memory:
+        at = warm(engine, data, chain)
+        times = []
+        for _ in range(9):
+            applied(data, chain, at, at + 1000)
+            at += 1000
+            times.append(caught_up(engine))
+        peak = memory.peak_mb
+        read = time.perf_counter()
+        rows = warehouse.rows("v").num_rows
+        read = time.perf_counter() - read
+    return {"load_s": load, "small_s": statistics.median(times), "best_s": min(times), "worst_s": max(times),
+            "peak_rss_mb": peak, "full_view_read_s": read, "rows": rows}  # fmt: skip
+
+
+def single(n: int, u: int) -> dict[str, Any]:
+    """SWEEP's schedule: one transaction after the other through the same machinery, on a sample."""
+    chain = Chain(n, 10_000)
+    data, warehouse = sqlite_project(chain, "[run]\nbatch_changes = 1\nparallel = 1\npoll_seconds = 0.01\n")
+    with running(warehouse) as (engine, _):
+        applied(data, chain, 0, 5)
+        engine.catch_up()
+        before, seq = engine.meter.tally, engine.cut.seq
+        applied(data, chain, 5, 45)
+        seconds = caught_up(engine)
+        done = engine.cut.seq - seq
+    return {"sample": done, "seconds_each": seconds / done, "transactions_per_s": done / seconds,
+            **spent(before, engine.meter.tally)}  # fmt: skip
+
+
+def freshness(n: int, u: int, rate: int = 500, seconds: int = 60) -> dict[str, Any]:
+    """Steady single-row transactions: from their commit at the source to the cut that shows them."""
+    chain = Chain(n, rate * seconds + 1000)
+    data, warehouse = sqlite_project(chain, "[run]\npoll_seconds = 0.05\n")
+    with running(warehouse) as (engine, _):
+        first = warm(engine, data, chain)
+        seq = engine.cut.seq
+        writer = write(data, chain, first, first + rate * seconds, rate)
+        while writer.poll() is None:
+            engine.step()
+        engine.catch_up()
+        committed = np.array([t["committed_at"].timestamp() for t in warehouse.log(seq + 1)])
+        cuts = engine.cuts._query(f"SELECT seq, at FROM cuts WHERE seq > {seq} ORDER BY seq, cut")
+        shown = np.array([c["at"].timestamp() for c in cuts])
+        ends = np.array([c["seq"] for c in cuts])
+        which = np.searchsorted(ends, seq + 1 + np.arange(len(committed)))
+        lags = shown[which] - committed
+    return {"transactions": len(lags), "cuts": len(cuts), "p50_s": float(np.quantile(lags, 0.5)),
+            "p99_s": float(np.quantile(lags, 0.99)), "max_s": float(lags.max())}  # fmt: skip
+
+
+def reading(n: int, u: int) -> dict[str, Any]:
+    """The newest and an old state of an n-row view, before and after compaction, beside a plain Parquet scan."""
+    chain = Chain(n, u)
+    data, warehouse = sqlite_project(chain)
+    facts: dict[str, Any] = {}
+    with running(warehouse) as (engine, _):
+        applied(data, chain, 0, u)
+        engine.catch_up()
+        old = engine.cut.seq - u // 2
+
+        def timed(name: str) -> None:
+            for what, at in (("newest", None), ("old", old)):
+                begun = time.perf_counter()
+                rows = warehouse.rows("v", at).num_rows
+                facts[f"{what}_{name}_s"] = time.perf_counter() - begun
+                facts[f"{what}_rows"] = rows
+
+        timed("before")
+        begun = time.perf_counter()
+        engine.chores.compact_now()
+        facts["compaction_s"] = time.perf_counter() - begun
+        timed("after")
+        plain = data.parent / "plain.parquet"
+        pq.write_table(warehouse.rows("v"), plain, compression="zstd")
+        begun = time.perf_counter()
+        pq.read_table(plain)
+        facts["parquet_scan_s"] = time.perf_counter() - begun
+    return facts
+
+
+def capture(n: int, u: int) -> dict[str, Any]:
+    """Single-row transactions of one writer, with and without capture."""
+    from postgres_peer import running_postgres  # the server of the peers' harness
+
+    chain = Chain(n, u)
+    facts = {}
+    for name in ("plain", "captured"):
+        data, _ = sqlite_project(chain) if name == "captured" else (
+            chain_sqlite.working_copy(chain_sqlite.base_files(chain, OUT / "data"), OUT / "projects" / "plain"), None
+        )  # fmt: skip
+        begun = time.perf_counter()
+        with chain_sqlite.Writer(data) as writer:
+            writer.apply(chain.transactions[:2000], commit_every=1)
+        facts[f"sqlite_{name}_tx_per_s"] = 2000 / (time.perf_counter() - begun)
+    with running_postgres() as (connection, url):
+        chain_postgres.load(connection, chain)
+        for name in ("plain", "captured"):
+            if name == "captured":
+                project(OUT / "projects" / f"pg{os.getpid()}", [url] * 4, [chain_postgres.table(i) for i in range(4)])
+            begun = time.perf_counter()
+            half = slice(0, u // 2) if name == "plain" else slice(u // 2, u)
+            chain_postgres.apply(connection, chain.transactions[half])
+            facts[f"postgres_{name}_tx_per_s"] = (u // 2) / (time.perf_counter() - begun)
+    return facts
+
+
+SCENARIOS = {f.__name__: f for f in (burst, small, single, freshness, reading, capture)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenario", choices=SCENARIOS)
+    parser.add_argument("--n", type=int, default=1_000_000)
+    parser.add_argument("--u", type=int, default=200_000)
+    options = parser.parse_args()
+    try:
+        facts = SCENARIOS[options.scenario](options.n, options.u)
+    finally:
+        shutil.rmtree(OUT / "projects" / f"{os.getpid()}", ignore_errors=True)
+    load = round(os.getloadavg()[0], 1)
+    print(json.dumps({"scenario": options.scenario, "n": options.n, "u": options.u, "machine_load": load, **facts}))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
