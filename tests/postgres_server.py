@@ -36,8 +36,7 @@ class PostgresServer:
         self._data.mkdir(parents=True)
         self._wheel = _Wheel(self._data, cleanup_mode=None)
         self._wheel.ensure_pgdata_inited()
-        hba = f"local all all trust\nhost all {USER} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n"
-        (self._data / "pg_hba.conf").write_text(hba)
+        (self._data / "pg_hba.conf").write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
         self.host = "127.0.0.1"
         self.port = _free_port()
         self.start()

@@ -7,13 +7,13 @@ the first rows and the journal (`expected`), so neither Spark nor the wave takes
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections import Counter
-from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+import adbc_driver_sqlite.dbapi as adbc
 import psycopg
 
 import headwater
@@ -44,6 +44,26 @@ CREATE MATERIALIZED VIEW totals AS SELECT COUNT(*) AS n, SUM(qty) AS pieces FROM
 ROWS = {"shop": "orders, lines", "crm": "customers", "stock": "products"}
 
 
+class Sqlite:
+    """An application's connection, through the same SQLite library as the engine's: two copies of the library in one
+    process would lose each other's locks."""
+
+    def __init__(self, path: Path) -> None:
+        self._adbc = adbc.connect(str(path), autocommit=True)
+        self.execute("PRAGMA busy_timeout = 20000")
+
+    def execute(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        with self._adbc.cursor() as cursor:
+            cursor.execute(sql, values or None)
+            return list(cursor.fetchall())
+
+    def __enter__(self) -> Sqlite:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._adbc.close()
+
+
 class World:
     def __init__(self, folder: Path, postgres_url: str, views: str = VIEWS, seed: int = 1) -> None:
         self.folder, self.url, self.random = folder, postgres_url, random.Random(seed)
@@ -59,7 +79,7 @@ class World:
             "crm": "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, city TEXT)",
             "stock": "CREATE TABLE products (sku TEXT PRIMARY KEY, title TEXT, price DECIMAL(10,2))",
         }.items():
-            with closing(self.sqlite(name)) as db:
+            with self.sqlite(name) as db:
                 db.execute("PRAGMA journal_mode = WAL")
                 db.execute(ddl)
         for _ in range(30):
@@ -75,8 +95,8 @@ class World:
     def open(self) -> headwater.Warehouse:
         return headwater.open(self.folder)
 
-    def sqlite(self, name: str) -> sqlite3.Connection:
-        return sqlite3.connect(self.folder / f"{name}.db", timeout=20, isolation_level=None)
+    def sqlite(self, name: str) -> Sqlite:
+        return Sqlite(self.folder / f"{name}.db")
 
     # ---------------------------------------------------------------- history
 
@@ -96,16 +116,20 @@ class World:
                     db.execute("INSERT INTO orders VALUES (%s, %s, %s, %s, %s)", row)
                     db.execute("INSERT INTO lines VALUES (%s, %s), (%s, NULL)", (row[0], f"n{r.randint(1, 3)}", row[0]))
                 elif deed < 0.7:
-                    db.execute("UPDATE orders SET status = 'done', qty = qty + 1 WHERE id %% 3 = %s", (r.randint(0, 2),))
+                    db.execute(
+                        "UPDATE orders SET status = 'done', qty = qty + 1 WHERE id %% 3 = %s", (r.randint(0, 2),)
+                    )
                 elif deed < 0.8:
                     db.execute("UPDATE orders SET customer_id = NULL WHERE id %% 7 = %s", (r.randint(0, 6),))
                 else:
-                    gone = db.execute("DELETE FROM orders WHERE id %% 5 = %s RETURNING id", (r.randint(0, 4),)).fetchall()
+                    gone = db.execute(
+                        "DELETE FROM orders WHERE id %% 5 = %s RETURNING id", (r.randint(0, 4),)
+                    ).fetchall()
                     db.execute("DELETE FROM lines WHERE order_id = ANY(%s)", ([g[0] for g in gone],))
 
     def _crm(self) -> None:
         r = self.random
-        with closing(self.sqlite("crm")) as db:
+        with self.sqlite("crm") as db:
             db.execute("BEGIN IMMEDIATE")
             self._mark(db)
             for _ in range(r.randint(1, 2)):
@@ -118,7 +142,7 @@ class World:
 
     def _stock(self) -> None:
         r = self.random
-        with closing(self.sqlite("stock")) as db:
+        with self.sqlite("stock") as db:
             db.execute("BEGIN IMMEDIATE")
             self._mark(db)
             row = (r.choice("abcde"), f"t{r.randint(1, 9)}", f"{r.randint(1, 99)}.{r.randint(10, 99)}")
@@ -131,8 +155,8 @@ class World:
             db.execute("COMMIT")
 
     @staticmethod
-    def _mark(db: sqlite3.Connection) -> None:
-        if db.execute("SELECT 1 FROM sqlite_master WHERE name = '_headwater_transaction'").fetchone():
+    def _mark(db: Sqlite) -> None:
+        if db.execute("SELECT 1 FROM sqlite_master WHERE name = '_headwater_transaction'"):
             db.execute("INSERT INTO _headwater_transaction(tag) VALUES (NULL)")
 
     # ------------------------------------------------------------ expectation
@@ -142,10 +166,10 @@ class World:
         with psycopg.connect(self.url) as shop:
             orders = Counter(shop.execute("SELECT id, customer_id, sku, qty, status FROM orders").fetchall())
             lines = Counter(shop.execute("SELECT order_id, note FROM lines").fetchall())
-        with closing(self.sqlite("crm")) as db:
-            customers = Counter(db.execute("SELECT id, name, city FROM customers").fetchall())
-        with closing(self.sqlite("stock")) as db:
-            rows = db.execute("SELECT sku, title, printf('%.2f', price) FROM products").fetchall()
+        with self.sqlite("crm") as db:
+            customers = Counter(db.execute("SELECT id, name, city FROM customers"))
+        with self.sqlite("stock") as db:
+            rows = db.execute("SELECT sku, title, printf('%.2f', price) FROM products")
         products = Counter((s, t, Decimal(p)) for s, t, p in rows)
         return {
             "shop.public.orders": orders,

@@ -21,9 +21,9 @@ TYPES = {"int": "bigint", "float": "double precision", "bytes": "bytea"}
 
 # Everything that someone could leave behind in a database, as text.
 OBJECTS = """
-SELECT 'class ' || c.oid::regclass || ' ' || relkind || ' ' || coalesce(relacl::text, '') || ' ' || relhastriggers
+SELECT 'class ' || c.oid::regclass || ' ' || relkind::text || coalesce(relacl::text, '')
   FROM pg_class c WHERE c.relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname ~ '^pg_|^information_schema')
-UNION ALL SELECT 'schema ' || nspname || coalesce(nspacl::text, '') FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp'
+UNION ALL SELECT 'schema ' || nspname || coalesce(nspacl::text, '') FROM pg_namespace WHERE nspname !~ '^pg_.*temp'
 UNION ALL SELECT 'function ' || p.oid::regprocedure FROM pg_proc p WHERE p.oid >= 16384
 UNION ALL SELECT 'trigger ' || tgname || ' on ' || tgrelid::regclass FROM pg_trigger WHERE NOT tgisinternal
 UNION ALL SELECT 'type ' || t.oid::regtype FROM pg_type t WHERE t.oid >= 16384
@@ -126,7 +126,7 @@ class PostgresRig:
 
 
 def _equal(name: sql.Identifier, row: Row) -> sql.Composed:
-    """NULL equals NULL. A typed row of one, so that each value reads as its column's type (json has no `=`, text has)."""
+    """NULL equals NULL. The UNION makes each value read as its column's type; json has no `=`, text has."""
     same = [
         sql.SQL(
             "{column}::text IS NOT DISTINCT FROM (SELECT v::text FROM (SELECT {column} FROM {name} WHERE false"

@@ -1,7 +1,8 @@
 """What only PostgreSQL can get wrong: snapshots, commit order, DDL, types, privileges, lost connections.
 
-The reference state at a position is read by PostgreSQL itself: a REPEATABLE READ transaction tells its own snapshot (the
-position) and the table's rows in it. Whatever the adapter answers as of that position later must fold to those rows.
+The reference state at a position is read by PostgreSQL itself: a REPEATABLE READ transaction tells its own snapshot
+(the position) and the table's rows in it. Whatever the adapter answers as of that position later must fold to those
+rows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
-from postgres_server import PASSWORD, PostgresServer
 from psycopg import sql
 
 from headwater.model.conditions import Condition, meets
@@ -40,6 +40,7 @@ from headwater.model.source import COUNT, ORDINAL, Chunk, Poll, Question, Source
 from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres_snapshot import Snapshot
 from headwater.sources.postgres_sql import answer_statement
+from postgres_server import PASSWORD, PostgresServer
 
 from .rig_postgres import OBJECTS
 
@@ -124,6 +125,7 @@ def drain(db: Database, after: Position, tables: dict[TableName, Sequence[str]],
 def reference(db: Database, query: str) -> Iterator[tuple[Position, Counter[tuple[Any, ...]]]]:
     with psycopg.connect(db.url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("LOCK TABLE t IN ACCESS SHARE MODE")  # before the snapshot: TRUNCATE is not MVCC-safe
         row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
         assert row is not None
         yield Position(row[0]), Counter(connection.execute(query).fetchall())
@@ -173,16 +175,13 @@ def test_a_cut_names_only_what_lies_below_it(db: Database) -> None:
         db.run(f"INSERT INTO t VALUES ({i})")
     old.execute("INSERT INTO t VALUES (1000)")
     old.commit()  # small transaction id, last in order
-    ends, seen = [], []
+    seen: list[int] = []
     for poll in drain(db, start, {t: ["id"]}, 10):
-        ends.append(Snapshot.parse(poll.end))
-        seen += poll.changes[t]["id"].to_pylist()
-        assert poll.more == (len(ends) < 6)
+        seen += poll.changes[t].sort_by([(ORDINAL, "ascending"), ("id", "ascending")])["id"].to_pylist()
+        assert poll.transactions.num_rows <= 10
+        assert len(Snapshot.parse(poll.end).xip) == (1 if poll.more else 0), "the old transaction and no other"
+        assert scanned(db, t, ["id"], poll.end) == Counter((i,) for i in seen)
     assert seen == [*range(1, 51), 0, 1000]
-    assert all(len(end.xip) == 1 for end in ends[:5]), "the old transaction and no other"
-    assert ends[-1].xip == ()
-    for n, end in enumerate(ends[:5]):
-        assert scanned(db, t, ["id"], end.position()) == {(i,): 1 for i in range(1, 10 * n + 11)}
 
 
 def test_one_transaction_over_several_tables_and_untouched_ones(db: Database) -> None:
@@ -295,8 +294,8 @@ def test_truncate_under_repeatable_read_is_owned_up_to(db: Database) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_hammer(db: Database, seed: int) -> None:
-    """Six writers; meanwhile reference states are taken. Afterwards and during: ask and scan as of each equal it, polls of
-    any limit add up to it, and replaying transactions one by one never takes away a row that is not there."""
+    """Six writers; meanwhile reference states are taken. During and after: ask and scan as of each equal it, polls
+    of any limit add up to it, and replaying transactions one by one never takes away a row that is not there."""
     t = db.captured("CREATE TABLE t (id int PRIMARY KEY, g int NOT NULL, v text)")
     db.run("CREATE INDEX ON t (g)", "INSERT INTO t SELECT i, i % 7, 'v' FROM generate_series(1, 60) AS i")
     stop = time.monotonic() + 4
@@ -306,21 +305,24 @@ def test_hammer(db: Database, seed: int) -> None:
 
     def write(number: int) -> None:
         dice = random.Random(f"{seed}/{number}")
-        connection = db.connect(autocommit=False)
+        connection = db.connect()
+        connection.execute("SET deadlock_timeout = '10ms'")
         while time.monotonic() < stop:
             try:
                 with connection.transaction(force_rollback=dice.random() < 0.1):
                     for _ in range(dice.choice([1, 1, 2, 6])):
-                        id, g = dice.randint(1, 80), dice.randint(0, 6)
+                        key, g = dice.randint(1, 80), dice.randint(0, 6)
                         match dice.randrange(6):
                             case 0 | 1:
-                                connection.execute("INSERT INTO t VALUES (%s, %s, 'n') ON CONFLICT DO NOTHING", [id, g])
+                                connection.execute(
+                                    "INSERT INTO t VALUES (%s, %s, 'n') ON CONFLICT DO NOTHING", [key, g]
+                                )
                             case 2:
-                                connection.execute("DELETE FROM t WHERE id = %s", [id])
+                                connection.execute("DELETE FROM t WHERE id = %s", [key])
                             case 3:
-                                connection.execute("UPDATE t SET g = g + 1, v = %s WHERE g = %s", [str(id), g])
+                                connection.execute("UPDATE t SET g = g + 1, v = %s WHERE g = %s", [str(key), g])
                             case _:
-                                connection.execute("UPDATE t SET g = %s WHERE id = %s", [g, id])
+                                connection.execute("UPDATE t SET g = %s WHERE id = %s", [g, key])
                         if dice.random() < 0.3:
                             time.sleep(dice.random() / 100)
                     if dice.random() < 0.01:
@@ -348,9 +350,9 @@ def test_hammer(db: Database, seed: int) -> None:
     polls += drain(db, after, {t: ["id", "g", "v"]}, 17)
     for at, expected in states[:: max(1, len(states) // 25)]:
         assert scanned(db, t, ["id", "g", "v"], at) == expected
-        by_id = asked(db, t, {"id": pa.array(range(0, 90), pa.int32())}, ["id", "g", "v"], at)
+        by_id = asked(db, t, {"id": pa.array(range(90), pa.int32())}, ["id", "g", "v"], at)
         assert fold(by_id) == expected
-        by_group = asked(db, t, {"g": pa.array(range(0, 3), pa.int32())}, ["id", "g", "v"], at)
+        by_group = asked(db, t, {"g": pa.array(range(3), pa.int32())}, ["id", "g", "v"], at)
         assert fold(by_group) == Counter({row: n for row, n in expected.items() if row[1] < 3})
     replayed, told = Counter(begun), set()
     for poll in polls:
@@ -397,7 +399,7 @@ def test_chunks_cover_every_row_once(db: Database, definition: str) -> None:
         "ANALYZE t",
     )
     at = db.source.position()
-    expected = Counter({(v,): 1 for (v,) in db.main.execute("SELECT v FROM t")})
+    expected = Counter(dict.fromkeys(db.main.execute("SELECT v FROM t"), 1))
     chunks = db.source.chunks(t, 100)
     assert len(chunks) > 5
     db.run("DELETE FROM t WHERE v LIKE '%1'", "UPDATE t SET v = 'w' || v WHERE v LIKE '%2'")
@@ -409,7 +411,9 @@ def test_chunks_cover_every_row_once(db: Database, definition: str) -> None:
 
 def test_chunks_of_skewed_keys_are_even(db: Database) -> None:
     t = db.captured("CREATE TABLE t (id bigint PRIMARY KEY)")
-    db.run("INSERT INTO t SELECT CASE WHEN i < 9000 THEN i ELSE i * 1000000000 END FROM generate_series(1, 10000) i")
+    db.run(
+        "INSERT INTO t SELECT CASE WHEN i < 9000 THEN i ELSE i * 10::bigint ^ 9 END FROM generate_series(1, 10000) AS i"
+    )
     sizes = [sum(fold(db.source.scan(c, ["id"], db.source.position())).values()) for c in db.source.chunks(t, 1000)]
     assert sum(sizes) == 10_000
     assert max(sizes) < 2000
@@ -418,7 +422,6 @@ def test_chunks_of_skewed_keys_are_even(db: Database) -> None:
 def test_index_is_used_for_few_and_for_many_keys(db: Database) -> None:
     t = db.captured("CREATE TABLE t (a int, b text, v text, PRIMARY KEY (a, b))")
     db.run("INSERT INTO t SELECT i, 'b' || i, 'v' FROM generate_series(1, 100000) AS i")
-    db.run('CREATE TABLE c (x char(4), u uuid, e text COLLATE "C")')
     at = db.source.position()
     db.source.describe()
     table = db.source._tables[t]
@@ -427,11 +430,12 @@ def test_index_is_used_for_few_and_for_many_keys(db: Database) -> None:
         for key in (("a", "b"), ("b", "a"), ("a",)):
             question = Question(t, key, keys.select(key), ("a", "v"))
             statement = answer_statement(table, question, [table.columns["a"], table.columns["v"]], at, (0, n))
-            with db.source._connections.borrow() as connection:
+            with db.source._connections.borrow() as connection, connection.transaction():
+                connection.execute("SET LOCAL enable_seqscan = off")  # as `ask` does
                 rows = connection.execute(sql.SQL("EXPLAIN {}").format(statement)).fetchall()
             plan = "\n".join(row[0] for row in rows)
-            assert "Index Scan using t_pkey" in plan, plan
-            assert "Seq Scan on t" not in plan, plan
+            assert "t_pkey" in plan, plan
+            assert "Seq Scan" not in plan, plan
     assert asked(db, t, {"a": keys["a"], "b": keys["b"]}, ["a"], at).num_rows == 19_999
 
 
@@ -567,7 +571,10 @@ def test_unsupported_columns_are_described_and_left_alone(db: Database) -> None:
 
 
 def test_keys_are_compared_exactly(db: Database) -> None:
-    db.run("CREATE COLLATION anycase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    try:
+        db.run("CREATE COLLATION anycase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    except psycopg.errors.FeatureNotSupported:  # a server built without ICU has deterministic collations only
+        db.run('CREATE COLLATION anycase FROM "C"')
     db.run("CREATE TYPE mood AS ENUM ('up', 'down')")
     t = db.captured("CREATE TABLE t (s text COLLATE anycase, c char(4), u uuid, m mood, i smallint, o time)")
     for column in "scumio":
@@ -598,8 +605,9 @@ def test_conditions_mean_what_they_mean_in_arrow(db: Database) -> None:
     )
     start = db.source.position()
     db.run(
-        "INSERT INTO t VALUES (1, 'a', 1.5, 1.50, '2024-01-01', true, '2024-01-01Z'), (2, 'A', 'NaN', 2, NULL, false, NULL),"
-        " (3, NULL, NULL, NULL, '2025-01-01', NULL, '2025-01-01Z'), (4, '', '-Infinity', -1, '2023-01-01', true, NULL)"
+        "INSERT INTO t VALUES (1, 'a', 1.5, 1.50, '2024-01-01', true, '2024-01-01Z'),"
+        " (2, 'A', 'NaN', 2, NULL, false, NULL), (3, NULL, NULL, NULL, '2025-01-01', NULL, '2025-01-01Z'),"
+        " (4, '', '-Infinity', -1, '2023-01-01', true, NULL)"
     )
     now = db.source.position()
     everything = pa.Table.from_batches(db.source.scan(Chunk(t, 0), ["id", "s", "f", "n", "d", "b", "ts"], now))
@@ -624,7 +632,7 @@ def test_conditions_mean_what_they_mean_in_arrow(db: Database) -> None:
         found = pa.Table.from_batches(db.source.scan(Chunk(t, 0), ["id"], now, [condition]))
         assert sorted(found["id"].to_pylist()) == expected, condition
         before = pa.Table.from_batches(db.source.scan(Chunk(t, 0), ["id"], start, [condition]))
-        assert Counter(before["id"].to_pylist()) == Counter({i: 2 for i in expected}), condition
+        assert Counter(before["id"].to_pylist()) == Counter(dict.fromkeys(expected, 2)), condition
         assert fold(before) == {}
         question = Question(t, ("id",), pa.table({"id": pa.array(range(6), pa.int32())}), ("id",), (condition,))
         assert sorted(pa.Table.from_batches(db.source.ask(question, now))["id"].to_pylist()) == expected, condition
@@ -795,7 +803,7 @@ def test_capture_comes_and_goes_without_a_trace(db: Database) -> None:
     assert db.objects() == before
     db.source.install([t])
     assert db.source.capture().generation != first.generation
-    with pytest.raises(UnknownName, match="public.tt"):
+    with pytest.raises(UnknownName, match=r"public\.tt"):
         db.source.plan_install([TableName(SRC, "tt", "public")])
 
 
@@ -905,7 +913,7 @@ def test_missing_privileges_name_the_grant(db: Database) -> None:
     source.close()
     db.run('DROP OWNED BY "re\'ader"', 'DROP ROLE "re\'ader"')
     assert {o for o in db.objects() if "headwater" in o} == set()
-    assert {o.split()[1] for o in before} == {o.split()[1] for o in db.objects()}
+    assert {o.split("{")[0] for o in before} == {o.split("{")[0] for o in db.objects()}, "but for what we granted"
 
 
 def test_inheritance_is_refused(db: Database) -> None:
@@ -945,6 +953,9 @@ def test_trim(db: Database) -> None:
             attempt()
         assert caught.value.retry_helps
     assert db.source.trim(positions[4]) == 2
+    idle = db.source.position()
+    assert db.source.trim(idle) == 0
+    assert db.source.position() == idle, "nothing to forget, nothing written"
     assert db.source.waiting(positions[4]) == 0
     with pytest.raises(HeadwaterError, match="not a position"):
         db.source.trim(Position("17"))

@@ -73,7 +73,7 @@ def aggregate(aggregation: Aggregation, types: Types, batch: Batch) -> tuple[pa.
     """The changelog of (key…, agg…), and the auxiliary view's changelog, labelled `hi`."""
     keys = [k.name for k in aggregation.keys]
     everywhere = not keys  # without GROUP BY there is one group, and it never disappears
-    delta = batch.delta
+    delta = _one_zero(batch.delta)
     if delta.num_rows == 0 and not (everywhere and batch.first):
         return result_schema(aggregation, types).empty_table(), auxiliary_schema(aggregation, types).empty_table()
     groups, delta_group, state_group = _group(keys, delta, batch.state)
@@ -247,7 +247,7 @@ class _Tallies:
             show(before[int(g)] if first else after[r - 1])
             for r, (g, first) in enumerate(zip(self._runs.group, self._runs.first_of_group, strict=True))
         ]
-        return pa.array(now, wanted), pa.array(previous, wanted)
+        return _fitted(call, now, wanted), _fitted(call, previous, wanted)
 
     def _shower(self, call: AggregateCall, wanted: pa.DataType) -> Callable[[Values], Any]:
         assert call.argument is not None
@@ -283,6 +283,10 @@ def _shown(call: AggregateCall, how: Sum, totals: Any, present: Ints, wanted: pa
         values = [how.mean(t, int(n)) if n > 0 else None for t, n in pairs]
     else:
         values = [how.shown(t) if n > 0 else None for t, n in pairs]
+    return _fitted(call, values, wanted)
+
+
+def _fitted(call: AggregateCall, values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, wanted)
     except (pa.ArrowInvalid, OverflowError) as error:
@@ -298,6 +302,14 @@ def _arguments(aggregation: Aggregation) -> list[str]:
 def _summed(aggregation: Aggregation) -> list[str]:
     wanted = {c.argument for c in aggregation.calls if c.function in ("sum", "avg") and not c.distinct}
     return sorted(a for a in wanted if a is not None)
+
+
+def _one_zero(rows: pa.Table) -> pa.Table:
+    """−0.0 and 0.0 are one group and one value, as in Spark."""
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_floating(field.type):
+            rows = rows.set_column(at, field, pc.add(rows.column(at), pa.scalar(0.0, field.type)))
+    return rows
 
 
 def _group(keys: Sequence[str], delta: pa.Table, state: pa.Table) -> tuple[pa.Table, Ints, Ints]:

@@ -52,5 +52,6 @@ class CommitQueue(Generic[Result]):
         return None
 
     @property
-    def oldest(self) -> Seq | None:
-        return self._batches[0].hi if self._batches else None
+    def batches(self) -> list[Seq]:
+        """The batches under way, by the transaction each ends with."""
+        return [batch.hi for batch in self._batches]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 Objects = npt.NDArray[np.object_]
 
 _UNIT = 1074
+_EXACT = Context(prec=200)  # Python's own context would round to 28 digits without a word
 # Infinities and NaN travel in counters above any finite sum: 2^4096 units each, so that they can be taken back too.
 _SPECIAL = {"nan": 4096 * 3, "inf": 4096 * 2, "-inf": 4096}
 
@@ -43,8 +44,8 @@ def sum_of(argument: pa.DataType, average: pa.DataType | None = None) -> Sum:
         shown_scale = average.scale if average is not None and pa.types.is_decimal(average) else scale + 4
         return Sum(
             lambda column: _whole_decimals(column, scale),
-            lambda total: Decimal(total).scaleb(-scale),
-            lambda total, n: Decimal(_half_up(total * 10 ** (shown_scale - scale), n)).scaleb(-shown_scale),
+            lambda total: Decimal(total).scaleb(-scale, _EXACT),
+            lambda total, n: Decimal(_half_up(total * 10 ** (shown_scale - scale), n)).scaleb(-shown_scale, _EXACT),
         )
     return Sum(_whole_integers, lambda total: total, lambda total, n: total / n)
 
@@ -54,7 +55,7 @@ def _whole_integers(column: pa.ChunkedArray) -> Objects:
 
 
 def _whole_decimals(column: pa.ChunkedArray, scale: int) -> Objects:
-    values = [0 if v is None else int(v.scaleb(scale)) for v in column.to_pylist()]
+    values = [0 if v is None else int(v.scaleb(scale, _EXACT)) for v in column.to_pylist()]
     return np.array(values, dtype=object)
 
 

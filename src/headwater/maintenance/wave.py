@@ -24,11 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.algebra.view import Occurrence, ViewDefinition
 from headwater.maintenance.graph import Step, steps
-from headwater.maintenance.keys import Ints, common_type, key_set
+from headwater.maintenance.keys import Ints, equal, key_set
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.conditions import meets
 from headwater.model.names import TableName
@@ -234,9 +233,7 @@ def _closed(view: ViewDefinition, partial: pa.Table, target: int) -> pa.Table:
             continue
         left, right = (view.occurrences[i].core(column) for i, column in (equality.left, equality.right))
         if left in have and right in have and partial.num_rows:
-            a, b = partial.column(left), partial.column(right)
-            wanted = common_type(a.type, b.type)
-            partial = partial.filter(pc.equal(a.cast(wanted), b.cast(wanted)))
+            partial = partial.filter(equal(partial.column(left), partial.column(right)))
     return partial
 
 
@@ -245,10 +242,15 @@ def _needed_after(view: ViewDefinition) -> list[set[str]]:
     result: list[set[str]] = []
     needed = {COUNT, SEQ} | view.carried
     walk = steps(view)
-    tree = {(s.start, s.target) for s in walk}
+    asked = [
+        {near, view.occurrences[s.target].core(far)} for s in walk for near, far in zip(s.near, s.far, strict=True)
+    ]
     for equality in view.equalities:
-        if (equality.left[0], equality.right[0]) not in tree:
-            needed |= {view.occurrences[i].core(column) for i, column in (equality.left, equality.right)}
+        ends = {view.occurrences[i].core(column) for i, column in (equality.left, equality.right)}
+        if (
+            asked.count(ends) < 2
+        ):  # up and down; of a.x = b.z AND a.y = b.z only one can be asked of b, the other closes
+            needed |= ends
     for step in reversed(walk):
         result.append(set(needed))
         needed |= set(step.near)

@@ -120,7 +120,8 @@ class Source(Protocol):
         ...
 
     def position(self) -> Position:
-        """The position of everything committed so far."""
+        """The position of everything committed so far. It may differ from the last one though nothing captured
+        changed, and two positions need not be comparable: each may contain transactions the other lacks."""
         ...
 
     def poll(self, after: Position, tables: Mapping[TableName, Sequence[str]], limit: int) -> Poll:
@@ -129,7 +130,8 @@ class Source(Protocol):
         ...
 
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
-        """ORDINAL, the question's columns, COUNT."""
+        """ORDINAL, the question's columns, COUNT; no batch at all if nothing matches. A table or column whose capture
+        began after `at` cannot be asked about: PositionTrimmed."""
         ...
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:

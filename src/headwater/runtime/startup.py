@@ -41,21 +41,40 @@ def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], polling: ThreadPoo
         adapter, trimmer = engine.catalog.source(source), connect(engine.config.sources[source])
         at = ahead.get(source, positions[source]) if source in cut.positions else positions[source]
         engine.pollers[source] = Poller(adapter, trimmer, polling, at)
-    engine.watch = SchemaWatch(engine.catalog, plans)
     for name, state in engine.cut.views.items():
         plan = plans.get(name)
         if plan is not None and state.fingerprint == plan.fingerprint and state.state == "live":
             engine.views[name] = ManagedView(plan, engine.storage, state)
+    known = {name: view.plan for name, view in engine.views.items()}
+    engine.watch = SchemaWatch(engine.catalog, known)
     engine.continue_from(engine.cut)
     new = [plan for name, plan in plans.items() if name not in engine.views]
     gone = [name for name in engine.cut.views if name not in plans]
-    if new and engine.views and not _load_was_interrupted(engine):
-        engine.catch_up()  # so that a new view starts where the others are
     if new:
+        if not _load_was_interrupted(engine):
+            move_to_now(engine)
         load(engine, new)
+    engine.watch = SchemaWatch(engine.catalog, plans)
     if gone:
         engine.show_cut()
         remove_strangers(engine.storage, [engine.cut, *(pin.cut for pin in pins(engine.storage))])
+
+
+def move_to_now(engine: Engine) -> None:
+    """Bring the cut to the present, so that new views start where the others are, after the capture of any table that
+    only they use began."""
+    if engine.views:
+        engine.catch_up()
+        positions = {name: poller.position for name, poller in engine.pollers.items()}
+    else:  # nobody needs what happened meanwhile
+        newest = engine.journal.newest
+        seq = max(engine.cut.seq, newest.hi) if newest is not None else engine.cut.seq
+        positions = {name: poller.source.position() for name, poller in engine.pollers.items()}
+        for name, poller in engine.pollers.items():
+            poller.position = positions[name]
+        engine.cut = replace(engine.cut, seq=seq)
+        engine.continue_from(engine.cut)
+    engine.cut = replace(engine.cut, positions={**engine.cut.positions, **positions})
 
 
 def check_captures(engine: Engine, plans: Mapping[ViewName, ViewPlan]) -> dict[SourceName, str]:

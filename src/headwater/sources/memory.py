@@ -245,7 +245,7 @@ class MemorySource:
     def _captured(self, table: TableName) -> int:
         since = self._database.captured.get(self._known(table))
         if since is None:
-            raise CaptureMissing(f"{table} is not captured", "run headwater install")
+            raise CaptureMissing(f"{table} is not captured", "run 'headwater setup'")
         return since
 
     def _number(self, position: Position) -> int:
@@ -257,7 +257,7 @@ class MemorySource:
     def _held(self, position: Position, tables: Sequence[TableName]) -> int:
         """The number of a position that can still be answered for."""
         if not self._database.generation:
-            raise CaptureMissing(f"capture is not installed at source {self.name}", "run headwater install")
+            raise CaptureMissing(f"capture is not installed at source {self.name}", "run 'headwater setup'")
         number = self._number(position)
         oldest = max([self._database.trimmed, *(self._captured(t) for t in tables)])
         if number < oldest:

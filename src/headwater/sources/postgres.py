@@ -47,15 +47,9 @@ from headwater.sources import postgres_capture, postgres_catalog
 from headwater.sources.postgres_capture import changes_table
 from headwater.sources.postgres_catalog import PgTable
 from headwater.sources.postgres_connection import Connection, Connections
+from headwater.sources.postgres_poll import cut, poll_statement
 from headwater.sources.postgres_snapshot import Snapshot
-from headwater.sources.postgres_sql import (
-    answer_statement,
-    chunk_bounds,
-    fresh,
-    poll_statement,
-    scan_statement,
-    transactions_statement,
-)
+from headwater.sources.postgres_sql import answer_statement, chunk_bounds, fresh, scan_statement
 from headwater.sources.postgres_types import PgColumn, read_csv
 
 _KEYS_PER_STATEMENT = 20_000
@@ -158,62 +152,52 @@ class PostgresSource:
         return int(row[0] if row[0] < _COUNT_AT_MOST else max(row))
 
     def poll(self, after: Position, tables: Mapping[TableName, Sequence[str]], limit: int) -> Poll:
-        """One snapshot tells the transactions, where to cut them, and their changes. `end` is that snapshot; if the
-        limit cut it, less the transactions that were cut."""
-        start = Snapshot.parse(after)
+        """One snapshot tells the transactions, where to cut them (see `postgres_poll.py`), and their changes."""
+        Snapshot.parse(after)
         with self._connections.borrow() as connection:
             known = {name: self._table(connection, name) for name in tables}
             for name, columns in tables.items():
                 self._columns(known[name], columns)
-            self._begin(connection, _READ_ONE_SNAPSHOT, list(known.values()))
+            self._begin(connection, f"{_READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
             now = Snapshot.parse(_now(connection, holding=(after, list(known.values()))))
             if not known:
                 return Poll(now.position(), TRANSACTIONS.empty_table(), {})
-            shape = pa.schema([("xid", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("kept", pa.bool_())])
-            shape = shape.append(pa.field("cut", pa.int64()))
-            statement = transactions_statement(after, [t.oid for t in known.values()], limit)
-            told = self._copied(connection, statement, shape, next(iter(known)))
-            kept = told.filter(told.column("kept"))
-            end = now
-            more = bool(pc.max(told.column("cut")).as_py())
-            if more:
-                newest = max(pc.max(kept.column("xid")).as_py(), start.xmax - 1)
-                cut = told.filter(pc.invert(told.column("kept"))).column("xid").to_pylist()
-                end = now.without(cut, newest)
+
+            def read(statement: sql.Composable, schema: pa.Schema) -> pa.Table:
+                return self._copied(connection, statement, schema, next(iter(known)))
+
+            found = cut(connection, read, (after, now), [table.oid for table in known.values()], limit)
             changes = {}
             for name, table in known.items():
                 wanted = self._columns(table, tables[name])
                 rows = self._copied(
                     connection,
-                    poll_statement(table, wanted, after, end.position()),
+                    poll_statement(table, wanted, after, found.end.position()),
                     pa.schema([*_fields(wanted), (COUNT, pa.int64()), (ORDINAL, pa.int64())]),
                     name,
                 )
-                ordinals = pc.index_in(rows.column(ORDINAL), value_set=kept.column("xid")).cast(pa.int64())
+                ordinals = pc.index_in(rows.column(ORDINAL), value_set=found.kept.column("xid")).cast(pa.int64())
                 assert not ordinals.null_count, "a change of a transaction that was not told"
                 changes[name] = rows.set_column(rows.num_columns - 1, ORDINAL, ordinals)
             connection.execute("COMMIT")
-        labels = kept.column("xid").cast(pa.string())
-        transactions = pa.Table.from_arrays([labels, kept.column("at")], schema=TRANSACTIONS)
-        return Poll(end.position(), transactions, changes, more)
+        labels = found.kept.column("xid").cast(pa.string())
+        transactions = pa.Table.from_arrays([labels, found.kept.column("at")], schema=TRANSACTIONS)
+        return Poll(found.end.position(), transactions, changes, found.more)
 
     def trim(self, below: Position) -> int:
+        """Forgetting nothing writes nothing: no transaction id is drawn, and positions of an idle source stay put."""
         Snapshot.parse(below)
+        place = sql.SQL("{}::pg_snapshot").format(sql.Literal(below))
+        shown = "DELETE FROM {} WHERE xid < pg_snapshot_xmax({below}) AND pg_visible_in_snapshot(xid, {below})"
         with self._connections.borrow() as connection, connection.transaction():
-            # the row lock orders concurrent trims; an older `below` than the last one changes nothing
-            moved = connection.execute(
-                "UPDATE headwater.meta SET trimmed = %(below)s::pg_snapshot"
-                " WHERE headwater.contains(%(below)s::pg_snapshot, trimmed) IS NOT FALSE",
-                {"below": below},
-            ).rowcount
-            if not moved:
-                return 0
             oids = [row[0] for row in connection.execute("SELECT oid::bigint FROM headwater.tables ORDER BY oid")]
-            shown = sql.SQL(
-                "DELETE FROM {} WHERE xid < pg_snapshot_xmax({below}) AND pg_visible_in_snapshot(xid, {below})"
-            )
-            place = sql.SQL("{}::pg_snapshot").format(sql.Literal(below))
-            return sum(connection.execute(shown.format(changes_table(oid), below=place)).rowcount for oid in oids)
+            statements = [sql.SQL(shown).format(changes_table(oid), below=place) for oid in oids]
+            gone = sum(connection.execute(statement).rowcount for statement in statements)
+            if gone:  # readers see both or neither; the mark only ever moves forward
+                forward = "headwater.contains({below}, trimmed) IS NOT FALSE"
+                moved = sql.SQL("UPDATE headwater.meta SET trimmed = {below} WHERE " + forward).format(below=place)
+                connection.execute(moved)
+            return gone
 
     # ── as of a position ─────────────────────────────────────────────────────────────────────────────────────────
 

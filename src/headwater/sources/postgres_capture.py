@@ -92,7 +92,8 @@ CREATE TABLE headwater.{changes} (
     at timestamptz NOT NULL DEFAULT clock_timestamp(), count smallint NOT NULL,
     layout text NOT NULL, "row" text NOT NULL
 );
-CREATE INDEX ON headwater.{changes} (xid, id)
+CREATE INDEX ON headwater.{changes} (xid, id);
+CREATE INDEX ON headwater.{changes} (id)
 """
 
 _ROWS = """INSERT INTO headwater.{changes} (count, layout, "row")

@@ -36,6 +36,8 @@ class PgTable:
         return TableSchema(self.name, columns, self.key, self.indexes, self.rows)
 
 
+_COUNTED = 50_000
+
 # Partitions are left out: they are read and captured through their parent. A virtual generated column (PostgreSQL 18)
 # is absent from transition tables, so it cannot be captured; it is described as a column without a type.
 _TABLES = """
@@ -135,6 +137,12 @@ def resolve(connection: Connection, source: SourceName, schema: str, table: str)
 
 
 def estimated_rows(connection: Connection, table: PgTable) -> int:
-    """The planner's estimate: good for tables never analysed, too."""
+    """The planner's estimate, which is good for large tables never analysed, too; small tables are counted."""
     row = connection.execute(sql.SQL("EXPLAIN (FORMAT JSON) SELECT FROM {}").format(table.identifier)).fetchone()
-    return int(row[0][0]["Plan"]["Plan Rows"]) if row else 0
+    estimate = int(row[0][0]["Plan"]["Plan Rows"]) if row else 0
+    if estimate > _COUNTED:
+        return estimate
+    row = connection.execute(
+        sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) AS counted").format(table.identifier, 2 * _COUNTED)
+    ).fetchone()
+    return int(row[0]) if row else estimate

@@ -141,7 +141,7 @@ class Connections:
         if connection.closed or state.startswith("57P"):
             return SourceUnavailable(f"{where} ({self.place}) lost the connection: {said}", "it reconnects on its own")
         if state == NOT_CAPTURED:
-            return CaptureMissing(f"{where}: {said}", "install capture again with `headwater install`")
+            return CaptureMissing(f"{where}: {said}", "install capture again with `headwater setup`")
         if state == TRIMMED:
             return PositionTrimmed(f"{where}: {said}", "ask as of a newer position")
         if state == "55P03":
@@ -152,7 +152,7 @@ class Connections:
         if state == "42501":
             return SourceRefused(f"{where}: {said}", f"grant it to the role {connection.info.user}")
         if state in ("42P01", "3F000", "42883") and "headwater" in said:
-            return CaptureMissing(f"{where}: capture is not installed ({said})", "run `headwater install`")
+            return CaptureMissing(f"{where}: capture is not installed ({said})", "run `headwater setup`")
         if state in ("42P01", "42703", "3F000", "42704"):
             return SchemaChanged(f"{where}: {said}", "change the views that use it, or change the table back")
         if state.startswith("22"):

@@ -21,7 +21,6 @@ from headwater.model.source import Chunk, Question
 from headwater.sources.postgres_capture import changes_table
 from headwater.sources.postgres_catalog import PgTable
 from headwater.sources.postgres_connection import Connection
-from headwater.sources.postgres_snapshot import Snapshot
 from headwater.sources.postgres_types import PgColumn, equals, indexable, key_array, output
 
 _HASH_CHUNKS_AT_MOST = 16
@@ -35,11 +34,11 @@ def _base(column: str) -> sql.Composable:
     return sql.SQL("b.{}").format(sql.Identifier(column))
 
 
-def _later(column: str) -> sql.Composable:
+def later_column(column: str) -> sql.Composable:
     return sql.SQL("(l.r).{}").format(sql.Identifier(column))
 
 
-def _snapshot(position: Position) -> sql.Composable:
+def snapshot(position: Position) -> sql.Composable:
     return sql.SQL("{}::pg_snapshot").format(sql.Literal(position))
 
 
@@ -51,12 +50,12 @@ def _relation(table: PgTable) -> sql.Composable:
 def fresh(after: Position) -> sql.Composable:
     """Of a change `c`: it came after this position. (That it is committed now, the reader's own snapshot sees to.)"""
     condition = "c.xid >= pg_snapshot_xmin({p}) AND NOT pg_visible_in_snapshot(c.xid, {p})"
-    return sql.SQL(condition).format(p=_snapshot(after))
+    return sql.SQL(condition).format(p=snapshot(after))
 
 
-def _decoded(table: PgTable, where: sql.Composable) -> sql.Composable:
-    """Changes with their row as a composite `r`. OFFSET 0 keeps the planner from decoding once per column; the layout of
-    now is a subselect, so that it is looked up once, not per row."""
+def decoded(table: PgTable, where: sql.Composable) -> sql.Composable:
+    """Changes with their row as a composite `r`. OFFSET 0 keeps the planner from decoding once per column; today's
+    layout is a subselect, so that it is looked up once, not per row."""
     return sql.SQL(
         'SELECT c.xid, c.count, (CASE WHEN c.layout = {now} THEN c."row"'
         ' ELSE headwater.relaid(c."row", c.layout, {now}) END)::{table} AS r FROM {changes} AS c WHERE {where} OFFSET 0'
@@ -72,14 +71,14 @@ def _as_of(table: PgTable, at: Position, base: sql.Composable, later: sql.Compos
     return sql.SQL(
         "WITH l AS MATERIALIZED ({decoded}) SELECT * FROM ({base} UNION ALL {later}) AS answer"
         " WHERE (SELECT headwater.holds({at}, {relation}))"
-    ).format(decoded=_decoded(table, fresh(at)), base=base, later=later, at=_snapshot(at), relation=_relation(table))
+    ).format(decoded=decoded(table, fresh(at)), base=base, later=later, at=snapshot(at), relation=_relation(table))
 
 
 def _all_of(conditions: Sequence[sql.Composable]) -> sql.Composable:
     return sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("true")
 
 
-def _outputs(columns: Sequence[PgColumn], reference: Reference) -> sql.Composable:
+def outputs_of(columns: Sequence[PgColumn], reference: Reference) -> sql.Composable:
     return sql.SQL("").join(sql.SQL("{}, ").format(output(reference(c.name), c)) for c in columns)
 
 
@@ -107,7 +106,7 @@ def answer_statement(
         return _all_of(matches + _conditions(table, question.conditions, reference))
 
     probed = table.indexed(c.name for c in key_columns if indexable(c))
-    outputs = _outputs(columns, _base)
+    outputs = outputs_of(columns, _base)
     if probed:
         base = sql.SQL(
             "SELECT {}, p.* FROM {} CROSS JOIN LATERAL (SELECT {} 1 FROM {} AS b WHERE {} OFFSET 0) AS p"
@@ -117,7 +116,7 @@ def answer_statement(
             ordinal, outputs, unnested, table.identifier, wanted(_base)
         )
     later = sql.SQL("SELECT {}, {} -l.count FROM l JOIN {} ON {}").format(
-        ordinal, _outputs(columns, _later), unnested, wanted(_later)
+        ordinal, outputs_of(columns, later_column), unnested, wanted(later_column)
     )
     return _as_of(table, at, base, later)
 
@@ -129,9 +128,11 @@ def scan_statement(
         return _all_of([*_in_chunk(table, chunk, reference), *_conditions(table, conditions, reference)])
 
     base = sql.SQL("SELECT {} 1 FROM {} AS b WHERE {}").format(
-        _outputs(columns, _base), table.identifier, wanted(_base)
+        outputs_of(columns, _base), table.identifier, wanted(_base)
     )
-    later = sql.SQL("SELECT {} -l.count FROM l WHERE {}").format(_outputs(columns, _later), wanted(_later))
+    later = sql.SQL("SELECT {} -l.count FROM l WHERE {}").format(
+        outputs_of(columns, later_column), wanted(later_column)
+    )
     return _as_of(table, at, base, later)
 
 
@@ -212,39 +213,3 @@ def _in_chunk(table: PgTable, chunk: Chunk, reference: Reference) -> list[sql.Co
             cut = sql.SQL("{}::{}").format(sql.Literal(edges.pop(0)), column.sql_type())
             found.append(sql.SQL("{} " + operator + " {}").format(reference(leading), cut))
     return found
-
-
-# ── polls ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def transactions_statement(after: Position, oids: Sequence[int], limit: int) -> sql.Composable:
-    """The transactions after a position in the order of their last change: xid, time, kept, how many were cut.
-
-    Kept are whole transactions from the front while their changes stay within the limit, and the first in any case.
-    Of those cut, only ids below the newest kept one (or `after`'s) are told: `end` has to name no others."""
-    parts = [sql.SQL("SELECT id, xid, at FROM {} AS c WHERE {}").format(changes_table(o), fresh(after)) for o in oids]
-    return sql.SQL(
-        """
-        WITH told AS (
-            SELECT xid::text::bigint AS xid, max(id) AS last, count(*) AS n,
-                coalesce(CASE WHEN current_setting('track_commit_timestamp')::boolean
-                              THEN pg_xact_commit_timestamp(xid::xid) END, max(at)) AS at
-            FROM ({}) AS c GROUP BY c.xid
-        ), summed AS (
-            SELECT xid, last, n, at, sum(n) OVER (ORDER BY last) AS running FROM told
-        ), decided AS (
-            SELECT xid, last, at, running <= {limit} OR running = n AS kept FROM summed
-        ), totals AS (
-            SELECT max(xid) FILTER (WHERE kept) AS newest, count(*) FILTER (WHERE NOT kept) AS cut FROM decided
-        )
-        SELECT xid, at, kept, cut FROM decided, totals
-        WHERE kept OR xid < greatest(newest, {low}) ORDER BY last
-        """
-    ).format(sql.SQL(" UNION ALL ").join(parts), limit=sql.Literal(limit), low=sql.Literal(Snapshot.parse(after).xmax))
-
-
-def poll_statement(table: PgTable, columns: Sequence[PgColumn], after: Position, end: Position) -> sql.Composable:
-    where = sql.SQL("{} AND pg_visible_in_snapshot(c.xid, {})").format(fresh(after), _snapshot(end))
-    return sql.SQL("SELECT {} l.count, l.xid::text::bigint FROM ({}) AS l").format(
-        _outputs(columns, _later), _decoded(table, where)
-    )

@@ -89,6 +89,9 @@ def as_text(reference: sql.Composable) -> sql.Composable:
     return sql.SQL('{}::text COLLATE "C"').format(reference)
 
 
+_YEARS_1_TO_9999 = (-719_162, 2_932_897)
+"""In days from 1970-01-01, end excluded: the dates that `read_csv` reads."""
+
 # ── keys: Arrow → array literals ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -122,8 +125,8 @@ def key_array(keys: pa.ChunkedArray, column: PgColumn) -> sql.Composable:
         elif column.base in _CANONICAL:
             possible = pc.match_substring_regex(values, _CANONICAL[column.base])
     elif pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
-        low, high = (pa.scalar(day, pa.date32()).cast(column.type) for day in (-719_162, 2_932_896))
-        possible = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+        first, past = (pa.scalar(day, pa.date32()).cast(column.type) for day in _YEARS_1_TO_9999)
+        possible = pc.and_(pc.greater_equal(values, first), pc.less(values, past))
     if possible is not None:
         values = pc.if_else(possible, values, None)
     element = sql.SQL("text") if pa.types.is_string(column.type) else column.sql_type()
@@ -183,13 +186,21 @@ def _parsed(block: bytes, schema: pa.Schema, table: TableName) -> pa.RecordBatch
     if not block:
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
     try:
-        parsed = _parse(block, [pa.string() if pa.types.is_binary(f.type) else f.type for f in schema])
+        parsed = _parse(block, [_read_as(field.type) for field in schema])
+        arrays = [_finished(c, field.type) for field, c in zip(schema, parsed.columns, strict=True)]
     except pa.ArrowInvalid:
         raise _unfit(block, schema, table) from None
-    columns = [_unhexed(c) if pa.types.is_binary(f.type) else c for f, c in zip(schema, parsed.columns, strict=True)]
-    arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
-    arrays = [a.chunk(0) if isinstance(a, pa.ChunkedArray) else a for a in arrays]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _read_as(kind: pa.DataType) -> pa.DataType:
+    """Decimals go through text: Arrow's CSV reader does not notice when one is too large, its cast does."""
+    return pa.string() if pa.types.is_binary(kind) or pa.types.is_decimal(kind) else kind
+
+
+def _finished(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    array = pa.concat_arrays(column.chunks)
+    return _unhexed(array) if pa.types.is_binary(kind) else array.cast(kind)
 
 
 def _parse(block: bytes, types: Sequence[pa.DataType]) -> pa.Table:
@@ -209,9 +220,8 @@ def _parse(block: bytes, types: Sequence[pa.DataType]) -> pa.Table:
     )
 
 
-def _unhexed(column: pa.ChunkedArray) -> pa.Array:
+def _unhexed(texts: pa.Array) -> pa.Array:
     """Hex text to bytes, the whole column at once: half the offsets, one call for the data."""
-    texts = pa.concat_arrays(column.chunks)
     validity, offsets, data = texts.buffers()
     if data is None:
         return texts.cast(pa.binary())
@@ -235,7 +245,7 @@ def _unfit(block: bytes, schema: pa.Schema, table: TableName) -> ValueUnfit:
             if value is None or pa.types.is_string(field.type) or pa.types.is_binary(field.type):
                 continue
             try:
-                _parse(f'"{value}"\n'.encode(), [field.type])
+                _finished(_parse(f'"{value}"\n'.encode(), [_read_as(field.type)]).column(0), field.type)
             except pa.ArrowInvalid:
                 shown = value if len(value) <= 60 else value[:57] + "…"
                 return ValueUnfit(

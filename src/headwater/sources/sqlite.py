@@ -184,7 +184,7 @@ class SqliteSource:
 def _captured(connection: Connection, table: TableName) -> Table:
     found = sqlite_capture.captured_tables(connection).get(table.table)
     if found is None:
-        raise CaptureMissing(f"{table} is not captured", "run headwater install")
+        raise CaptureMissing(f"{table} is not captured", "run 'headwater setup'")
     return Table(table, found)
 
 

@@ -16,8 +16,9 @@ import pyarrow.types as kinds
 from headwater.model.conditions import Condition, meets
 from headwater.model.source import COUNT, ORDINAL, Chunk, Question
 from headwater.sources.sqlite_files import Connection, quote
-from headwater.sources.sqlite_read import Shape, Table, pushed
+from headwater.sources.sqlite_read import Part, Shape, Table, pushed
 
+_LOG = "_headwater_changes"
 _INDEX = "__index"
 _ROW = "__row"
 
@@ -28,13 +29,11 @@ def scan(
     shape = Shape(table, _needed(columns, conditions))
     table.check_since([*shape.columns, *chunk.bounds[:1]], at)
     here, log = table.columns(), table.slots()
-    base = [*_within(chunk, here), *_where(table, conditions, here)]
-    logged = [*_after(table, at), *_within(chunk, log), *_where(table, conditions, log)]
-    sql = (
-        f"{shape.samples()} UNION ALL {shape.select(here, ['1'])} FROM {quote(table.name.table)}{_and(base)}"
-        f" UNION ALL {shape.select(log, ['-count'])} FROM _headwater_changes{_and(logged)}"
-    )
-    for batch in shape.decode(connection.stream(sql)):
+    parts = [
+        Part(here, quote(table.name.table), [*_within(chunk, here), *_where(table, conditions, here)], ["1"]),
+        Part(log, _LOG, [*_after(table, at), *_within(chunk, log), *_where(table, conditions, log)], ["-count"]),
+    ]
+    for batch in shape.read(connection, parts):
         yield from _meeting(table, batch, conditions).select([*columns, COUNT]).to_batches()
 
 
@@ -46,33 +45,28 @@ def answer(connection: Connection, table: Table, question: Question, at: int) ->
     table.check_since(shape.columns, at)
     wanted = [ORDINAL, *question.columns, COUNT]
 
-    def matched(sql: str) -> Iterator[pa.RecordBatch]:
-        for batch in shape.decode(connection.stream(f"{shape.samples()} UNION ALL {sql}")):
-            rows = _meeting(table, batch, conditions)
-            yield from _match(rows, keys).select(wanted).to_batches()
+    here, log = table.columns(), table.slots()
+    base = Part(here, quote(table.name.table), _where(table, conditions, here), ["1"])
+    since = Part(log, _LOG, [*_after(table, at), *_where(table, conditions, log)], ["-count"])
 
-    log = table.slots()
-    logged = [*_after(table, at), *_where(table, conditions, log)]
-    yield from matched(f"{shape.select(log, ['-count'])} FROM _headwater_changes{_and(logged)}")
+    def matched(part: Part) -> Iterator[pa.RecordBatch]:
+        for batch in shape.read(connection, [part]):
+            yield from _match(_meeting(table, batch, conditions), keys).select(wanted).to_batches()
 
-    here = table.columns()
-    source = quote(table.name.table)
-    base = _where(table, conditions, here)
+    yield from matched(since)
     if any(c.spell is None for c in codecs):
-        yield from matched(f"{shape.select(here, ['1'])} FROM {source}{_and(base)}")
+        yield from matched(base)
         return
 
     found = Shape(table, _needed(question.columns, conditions), (ORDINAL, COUNT))
     equal = [_equals(table, c, here[c], f"?{n}") for n, c in enumerate(key, 2)]
-    # key 0 alone answers with the samples first, so they are the first row of all
-    rows_of_key = f"{found.select(here, ['?1', '1'])} FROM {source}{_and([*equal, *base])}"
-    sql = f"{found.samples()} WHERE ?1 = 0 UNION ALL {rows_of_key}"
+    asked = Part(here, base.source, [*equal, *base.terms], ["?1", "1"])
     for ordinals, bound in _spelled(table, keys):
-        for batch in found.decode(connection.stream(sql, bound)):
+        for batch in found.read(connection, [asked], bound):
             rows = _meeting(table, batch, conditions)
-            asked = ordinals.take(rows.column(ORDINAL))
             place = rows.schema.get_field_index(ORDINAL)
-            yield from rows.set_column(place, ORDINAL, asked).select(wanted).to_batches()
+            rows = rows.set_column(place, ORDINAL, ordinals.take(rows.column(ORDINAL)))
+            yield from rows.select(wanted).to_batches()
 
 
 def _needed(columns: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, ...]:
@@ -99,10 +93,6 @@ def _within(chunk: Chunk, where: Mapping[str, str]) -> list[str]:
 
 def _where(table: Table, conditions: Sequence[Condition], where: Mapping[str, str]) -> list[str]:
     return [sql for c in conditions if (sql := pushed(table, c, where[c.column]))]
-
-
-def _and(terms: Sequence[str]) -> str:
-    return f" WHERE {' AND '.join(terms)}" if terms else ""
 
 
 def _meeting(table: Table, batch: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.Table:

@@ -161,7 +161,7 @@ class SqliteFile:
 
 
 def _capture_gone(what: str, message: str) -> HeadwaterError:
-    return CaptureMissing(f"{what}: capture is not installed", "run headwater install")
+    return CaptureMissing(f"{what}: capture is not installed", "run 'headwater setup'")
 
 
 def _changed(what: str, message: str) -> HeadwaterError:

@@ -13,7 +13,7 @@ from headwater.model.errors import CaptureMissing, ConfigError, PositionTrimmed
 from headwater.model.names import Position, TableName
 from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Poll
 from headwater.sources.sqlite_files import Connection, SqliteFile
-from headwater.sources.sqlite_read import Shape, Table
+from headwater.sources.sqlite_read import Part, Shape, Table
 
 TRIM_SLICE = 10_000
 """Changes forgotten in one write transaction: some milliseconds, so that writers hardly wait."""
@@ -81,14 +81,9 @@ def poll(connection: Connection, tables: Sequence[tuple[Table, Sequence[str]]], 
 
 def _changes(connection: Connection, shape: Shape, span: tuple[int, int], labels: npt.NDArray[np.int64]) -> pa.Table:
     """A transaction's ordinal: how many end before this change."""
-    select = shape.select(shape.table.slots(), ["count", "id"])
-    batches = shape.decode(
-        connection.stream(
-            f"{shape.samples()} UNION ALL {select} FROM _headwater_changes"
-            f" WHERE id > {span[0]} AND id <= {span[1]} AND tbl = {shape.table.captured.number}"
-        )
-    )
-    rows = pa.Table.from_batches(batches)
+    within = [f"id > {span[0]}", f"id <= {span[1]}", f"tbl = {shape.table.captured.number}"]
+    part = Part(shape.table.slots(), "_headwater_changes", within, ["count", "id"])
+    rows = pa.Table.from_batches(shape.read(connection, [part]))
     ordinals = np.searchsorted(labels, rows.column(_ID).to_numpy())
     return rows.drop_columns([_ID]).append_column(ORDINAL, pa.array(ordinals, pa.int64()))
 

@@ -4,7 +4,7 @@
     UNION ALL the rows           each column as its codec reads it
     UNION ALL the changes after p, with the opposite sign          R(p) = R(now) − changes after p  (TID rules, eq. 2)
 
-Beside the columns goes `unfit`: NULL, or the place and text of the first value in the row that its type cannot hold.
+A value that its type cannot hold fails the statement; it is then looked for and named.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import adbc_driver_manager
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.model.conditions import Condition
 from headwater.model.errors import ConfigError, PositionTrimmed, SchemaChanged, ValueUnfit
 from headwater.model.names import TableName
 from headwater.model.source import COUNT
 from headwater.sources.sqlite_capture import CapturedTable
-from headwater.sources.sqlite_files import literal, quote
-from headwater.sources.sqlite_types import TEXT, Codec, Unfit, codec
+from headwater.sources.sqlite_files import Connection, literal, quote
+from headwater.sources.sqlite_types import FAILED, TEXT, Codec, Unfit, codec
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
@@ -37,7 +37,7 @@ class Table:
     def codec(self, column: str) -> Codec:
         declared = next((c.declared for c in self.captured.columns if c.name == column), None)
         if declared is None:
-            raise SchemaChanged(f"{self.name} has no captured column {column}", "run headwater install to capture it")
+            raise SchemaChanged(f"{self.name} has no captured column {column}", "run 'headwater setup' to capture it")
         found = codec(declared)
         if found is None:
             what = f"its declared type is {declared!r}" if declared else "it has no declared type"
@@ -62,44 +62,54 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One FROM and WHERE. `where` says what SQL calls each column there: its own name, or its slot in the log."""
+
+    where: Mapping[str, str]
+    source: str
+    terms: Sequence[str]
+    extra: Sequence[str]
+    """SQL of the shape's extra columns."""
+
+    def tail(self) -> str:
+        return f"FROM {self.source}{' WHERE ' if self.terms else ''}{' AND '.join(self.terms)}"
+
+
+@dataclass(frozen=True)
 class Shape:
-    """The columns a SELECT reads, extra integer columns (COUNT and the like) after them."""
+    """The columns a SELECT reads, and extra integer columns (COUNT and the like) after them."""
 
     table: Table
     columns: tuple[str, ...]
     extra: tuple[str, ...] = (COUNT,)
 
-    def samples(self) -> str:
-        found = [sample for c in self.columns for sample in self.table.codec(c).samples]
-        nothing_unfit = "''"
-        return f"SELECT {', '.join([*found, nothing_unfit, *('0' for _ in self.extra)])}"
-
-    def select(self, where: Mapping[str, str], extra: Sequence[str]) -> str:
-        """`where` says what SQL calls each column: its own name, or its slot in the log."""
-        read = [part for c in self.columns for part in self.table.codec(c).read(where[c])]
-        tests = " ".join(
-            f"WHEN NOT {self.table.codec(c).fits(where[c])} THEN '{n}:' || substr(quote({where[c]}), 1, 80)"
-            for n, c in enumerate(self.columns)
-        )
-        unfit = f"CASE {tests} END" if tests else "NULL"
-        return f"SELECT {', '.join([*read, unfit, *extra])}"
-
-    def decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, connection: Connection, parts: Sequence[Part], keys: pa.RecordBatch | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of all parts. With `keys`, once for each of them; the first has number 0 in ?1 and alone answers
+        with the samples, so that they are the first row of all."""
+        samples = [sample for c in self.columns for sample in self.table.codec(c).samples]
+        once = " WHERE ?1 = 0" if keys is not None else ""
+        selects = [f"SELECT {', '.join([*samples, *('0' for _ in self.extra)])}{once}"]
+        for part in parts:
+            read = [sql for c in self.columns for sql in self.table.codec(c).read(part.where[c])]
+            selects.append(f"SELECT {', '.join([*read, *part.extra])} {part.tail()}")
         first = True
-        for batch in batches:
-            rows = batch.slice(1) if first else batch
-            first = False
-            if rows.num_rows:
-                yield self._decode(rows)
+        try:
+            for batch in connection.stream(" UNION ALL ".join(selects), keys):
+                rows = batch.slice(1) if first else batch
+                first = False
+                if rows.num_rows:
+                    yield self._decode(rows)
+        except (adbc_driver_manager.Error, OSError, pa.ArrowException) as error:
+            if FAILED in str(error):
+                self._name_unfit(connection, parts, anywhere=keys is not None)
+            raise
 
     def _decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays: list[pa.Array] = []
-        place = 0
         parts = batch.columns
-        unfit = parts[-len(self.extra) - 1]
-        if unfit.null_count < len(unfit):
-            number, _, text = pc.drop_null(unfit)[0].as_py().partition(":")
-            raise self._unfit(self.columns[int(number)], text)
+        place = 0
         for column in self.columns:
             found = self.table.codec(column)
             width = len(found.samples)
@@ -108,8 +118,20 @@ class Shape:
             except Unfit as error:
                 raise self._unfit(column, str(error)) from None
             place += width
-        arrays += parts[place + 1 :]
-        return pa.RecordBatch.from_arrays(arrays, names=[*self.columns, *self.extra])
+        return pa.RecordBatch.from_arrays([*arrays, *parts[place:]], names=[*self.columns, *self.extra])
+
+    def _name_unfit(self, connection: Connection, parts: Sequence[Part], anywhere: bool) -> None:
+        """Find the value that failed the statement, in the same read transaction."""
+        for part in parts:
+            tail = f"FROM {part.source}" if anywhere else part.tail()
+            for column in self.columns:
+                name = part.where[column]
+                found = connection.rows(
+                    f"SELECT shown FROM (SELECT substr(quote({name}), 1, 80) AS shown,"
+                    f" {self.table.codec(column).fits(name)} AS fits {tail}) WHERE NOT fits LIMIT 1"
+                )
+                if found:
+                    raise self._unfit(column, found[0][0]) from None
 
     def _unfit(self, column: str, text: str) -> ValueUnfit:
         return ValueUnfit(

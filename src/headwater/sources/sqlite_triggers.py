@@ -68,6 +68,8 @@ def triggers(table: LiveTable, number: int, columns: Sequence[str]) -> dict[str,
     moved = " OR ".join(
         f"OLD.{quote(c)} IS NOT NEW.{quote(c)}" for c in dict.fromkeys(c for keys in uniques for c, _ in keys)
     )
+    # a partial index may also be entered by a change of a column that only its WHERE names
+    when = "" if any(index.unique and index.partial for index in table.indexes) else f"WHEN {moved} "
     forget = f"DELETE FROM _headwater_stash WHERE {this} AND {same('_headwater_stash', 'OLD', identity, slot=True)};"
     others = f"NOT ({same(name, 'OLD', identity)})"
 
@@ -76,12 +78,12 @@ def triggers(table: LiveTable, number: int, columns: Sequence[str]) -> dict[str,
         "insert": ("AFTER INSERT", "", f"{replaced} {log(1, 'NEW')}"),
         "delete": ("AFTER DELETE", "", f"{log(-1, 'OLD')} {forget}"),
         "update": ("AFTER UPDATE", "", f"{log(-1, 'OLD')} {log(1, 'NEW')}"),
-        "moving": ("BEFORE UPDATE", f"WHEN {moved} ", f"{clear} {stash} ({collides}) AND {others};"),
-        "moved": ("AFTER UPDATE", f"WHEN {moved} ", replaced),
+        "moving": ("BEFORE UPDATE", when, f"{clear} {stash} ({collides}) AND {others};"),
+        "moved": ("AFTER UPDATE", when, replaced),
     }
     return {
         f"{PREFIX}{number}_{verb}": (
-            f"CREATE TRIGGER {PREFIX}{number}_{verb} {event} ON {name} FOR EACH ROW {when}BEGIN {body} END"
+            f"CREATE TRIGGER {PREFIX}{number}_{verb} {event} ON {name} FOR EACH ROW {guard}BEGIN {body} END"
         )
-        for verb, (event, when, body) in bodies.items()
+        for verb, (event, guard, body) in bodies.items()
     }

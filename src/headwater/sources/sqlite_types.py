@@ -5,7 +5,8 @@ A column's **codec** follows from its declared type. It says
 - `fits`: the SQL test that a stored value is one this type represents exactly. Whatever does not fit is named in an
   error, never bent;
 - `read`: SQL expressions whose storage class is the same in every row, so that ADBC, which guesses types from the
-  first rows, is told by a first row of `samples` and never has to guess;
+  first rows, is told by a first row of `samples` and never has to guess. A value that does not fit fails the
+  statement (`json()` of a word is the cheapest way to fail there is); `fits` then finds it;
 - `decode`: those columns as one Arrow array;
 - `spell`: an Arrow key array as the values SQLite may hold for it, so that `=` through an index finds exactly the
   equal rows. One key may have several spellings (a timestamp with 'T' or ' '). None: too many, match in Arrow.
@@ -67,8 +68,17 @@ def _only(kind: str) -> Callable[[str], str]:
     return lambda c: f"typeof({c}) IN ('{kind}', 'null')"
 
 
+FAILED = "malformed JSON"
+"""What SQLite says when `read` met a value that does not fit."""
+
+
+def _case(c: str, *kinds: str) -> str:
+    """`kind THEN expression`…; NULL is NULL, and anything else fails."""
+    return f"CASE typeof({c}) {' '.join(f'WHEN {k}' for k in kinds)} WHEN 'null' THEN NULL ELSE json(typeof({c})) END"
+
+
 def _as(kind: str) -> Callable[[str], tuple[str, ...]]:
-    return lambda c: (f"CASE typeof({c}) WHEN '{kind}' THEN {c} END",)
+    return lambda c: (_case(c, f"'{kind}' THEN {c}"),)
 
 
 def _all(keys: pa.Array, values: pa.Array | None = None) -> list[Spelling]:
@@ -97,7 +107,7 @@ def _text(arrays: Sequence[pa.Array]) -> pa.Array:
 
 def _json_read(c: str) -> tuple[str, ...]:
     """A JSON column has numeric affinity: the document `1` is stored as a number."""
-    return (f"CASE typeof({c}) WHEN 'text' THEN {c} WHEN 'null' THEN NULL ELSE quote({c}) END",)
+    return (_case(c, f"'text' THEN {c}", f"'integer' THEN quote({c})", f"'real' THEN quote({c})"),)
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +125,7 @@ def _decimal(precision: int, scale: int) -> Codec:
         kind,
         fits=lambda c: f"typeof({c}) IN ('integer', 'real', 'null')",
         read=lambda c: (
-            f"CASE typeof({c}) WHEN 'integer' THEN {c} END",
+            _case(c, f"'integer' THEN {c}", "'real' THEN NULL"),
             f"CASE typeof({c}) WHEN 'real' THEN {c} END",
         ),
         samples=("0", "0.5"),
@@ -127,7 +137,7 @@ def _decimal(precision: int, scale: int) -> Codec:
 def _decode_decimal(arrays: Sequence[pa.Array], kind: pa.Decimal128Type) -> pa.Array:
     integers, reals = arrays
     if reals.null_count == len(reals):
-        exact = None
+        exact = _integers(integers, kind)
     elif integers.null_count == len(integers):
         exact = _reals(reals, kind)
     else:
@@ -135,6 +145,13 @@ def _decode_decimal(arrays: Sequence[pa.Array], kind: pa.Decimal128Type) -> pa.A
     if exact is not None:
         return exact
     return pa.array([_one_decimal(i, r, kind) for i, r in zip(*_py(integers, reals), strict=True)], kind)
+
+
+def _integers(integers: pa.Array, kind: pa.Decimal128Type) -> pa.Array | None:
+    try:
+        return integers.cast(pa.decimal128(19, 0)).cast(kind)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _small(integers: pa.Array) -> pa.Array:
@@ -275,7 +292,7 @@ _REAL = Codec(
     pa.float64(),
     fits=lambda c: f"typeof({c}) IN ('real', 'integer', 'null')",
     # + 0.0: a row keeps no sign of zero where its change may
-    read=lambda c: (f"CASE WHEN typeof({c}) IN ('real', 'integer') THEN CAST({c} AS REAL) + 0.0 END",),
+    read=lambda c: (_case(c, f"'real' THEN {c} + 0.0", f"'integer' THEN {c} + 0.0"),),
     samples=("0.5",),
     decode=_first,
     spell=_all,
@@ -283,7 +300,7 @@ _REAL = Codec(
 _BOOLEAN = Codec(
     pa.bool_(),
     fits=lambda c: f"(typeof({c}) = 'null' OR typeof({c}) = 'integer' AND {c} IN (0, 1))",
-    read=_as("integer"),
+    read=lambda c: (_case(c, f"'integer' THEN CASE WHEN {c} IN (0, 1) THEN {c} ELSE json('x' || {c}) END"),),
     samples=("0",),
     decode=_bool,
     spell=lambda keys: _all(keys, keys.cast(pa.int64())),

@@ -1,0 +1,158 @@
+"""The demo's applications: concurrent writers that know nothing of Headwater.
+
+The SQLite ones mark their transactions, so that each is seen as one: SQLite itself does not say where one ends.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from headwater.cli.demo.world import CITIES, CUSTOMERS, PRODUCTS, order, person, product, sqlite
+
+MARK = "INSERT INTO _headwater_transaction (tag) VALUES (NULL)"
+
+
+class Writers:
+    """Two tills at the shop, one clerk at the customer register, one at the stock; each at its own pace."""
+
+    def __init__(self, folder: Path, shop_url: str, seconds: float, per_second: float) -> None:
+        self._stop = threading.Event()
+        self._seconds = seconds
+        self.committed: dict[str, int] = {"shop": 0, "crm": 0, "stock": 0}
+        self.errors: list[BaseException] = []
+        self._counting = threading.Lock()
+        share = {"shop": 0.35, "crm": 0.1, "stock": 0.2}
+        jobs: list[tuple[str, Callable[[], Any], Callable[[Any, random.Random], bool]]] = [
+            ("shop", lambda: psycopg.connect(shop_url), serve_customer),
+            ("shop", lambda: psycopg.connect(shop_url), serve_customer),
+            ("crm", lambda: sqlite(folder / "crm.db"), edit_register),
+            ("stock", lambda: sqlite(folder / "stock.db"), reprice),
+        ]
+        self._threads = [
+            threading.Thread(target=self._write, args=(Job(*job, per_second * share[job[0]], seed),), daemon=True)
+            for seed, job in enumerate(jobs)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def busy(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(timeout=10)
+        if self.errors:
+            raise self.errors[0]
+
+    def _write(self, job: Job) -> None:
+        try:
+            with closing(job.connect()) as connection:
+                self._write_to(connection, job)
+        except BaseException as error:
+            self.errors.append(error)
+
+    def _write_to(self, connection: Any, job: Job) -> None:
+        chance, started, done = random.Random(job.seed), time.monotonic(), 0
+        while not self._stop.is_set() and time.monotonic() - started < self._seconds:
+            done += 1
+            if job.transact(connection, chance):
+                with self._counting:
+                    self.committed[job.source] += 1
+            self._stop.wait(max(0.0, started + done / job.per_second - time.monotonic()))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one writer does: transactions that say whether they changed anything, so many a second."""
+
+    source: str
+    connect: Callable[[], Any]
+    transact: Callable[[Any, random.Random], bool]
+    per_second: float
+    seed: int
+
+
+_SOME_ORDER = "(SELECT id FROM orders WHERE status = 'open' AND id >= %s ORDER BY id LIMIT 1)"
+"""An open order around a random place: cheap, and good enough for a demo."""
+
+
+def serve_customer(connection: psycopg.Connection[tuple[Any, ...]], chance: random.Random) -> bool:
+    """Orders are placed, shipped, changed and cancelled."""
+    kind = chance.random()
+    with connection.transaction():
+        (newest,) = connection.execute("SELECT max(id) FROM orders").fetchone() or (None,)
+        around = (chance.randint(1, newest or 1),)
+        if kind < 0.45:
+            placing = "INSERT INTO orders (customer_id, sku, qty, status) VALUES (%s, %s, %s, 'open')"
+            for _ in range(chance.randint(1, 3)):
+                connection.execute(placing, order(chance))
+            return True
+        if kind < 0.8:
+            done = connection.execute(f"UPDATE orders SET status = 'shipped' WHERE id = {_SOME_ORDER}", around)
+        elif kind < 0.92:
+            done = connection.execute(f"UPDATE orders SET qty = qty + 1 WHERE id = {_SOME_ORDER}", around)
+        else:
+            done = connection.execute(f"DELETE FROM orders WHERE id = {_SOME_ORDER}", around)
+        return done.rowcount > 0
+
+
+def edit_register(connection: sqlite3.Connection, chance: random.Random) -> bool:
+    """Customers change their name, move, come and, rarely, go."""
+    customer, kind = chance.randint(1, CUSTOMERS), chance.random()
+    with marked(connection):
+        if kind < 0.5:
+            done = connection.execute("UPDATE customers SET name = ? WHERE id = ?", (person(chance), customer))
+        elif kind < 0.9:
+            done = connection.execute("UPDATE customers SET city = ? WHERE id = ?", (chance.choice(CITIES), customer))
+        elif kind < 0.95:
+            done = connection.execute("DELETE FROM customers WHERE id = ?", (customer,))
+        else:
+            row = (customer, person(chance), chance.choice(CITIES))
+            done = connection.execute("INSERT OR REPLACE INTO customers VALUES (?, ?, ?)", row)
+        return done.rowcount > 0
+
+
+def reprice(connection: sqlite3.Connection, chance: random.Random) -> bool:
+    """Prices change, one at a time or a handful in one transaction; products are relisted."""
+    kind, changed = chance.random(), 0
+    with marked(connection):
+        for _ in range(chance.randint(2, 4) if kind < 0.1 else 1):
+            row = product(chance.randint(1, PRODUCTS), chance)
+            if kind < 0.9:
+                done = connection.execute("UPDATE products SET price = ? WHERE sku = ?", (row[3], row[0]))
+            else:
+                done = connection.execute("INSERT OR REPLACE INTO products VALUES (?, ?, ?, ?)", row)
+            changed += done.rowcount
+    return changed > 0
+
+
+class marked:  # noqa: N801 # reads as what it does
+    """A SQLite transaction that tells Headwater where it ends."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None:
+            self._connection.execute(MARK)
+            self._connection.commit()
+        else:
+            self._connection.rollback()

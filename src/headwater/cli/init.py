@@ -1,0 +1,117 @@
+"""init: a project to start from. The file it writes shows every setting with its default."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import Json
+from headwater.cli.rows import write_lines
+from headwater.cli.screen import results
+from headwater.cli.values import to_json
+from headwater.model.errors import UsageError
+from headwater.runtime.config import FILE, Config
+
+TEMPLATE = """\
+# A Headwater project. Lines that start with # show settings at their defaults.
+# ${{NAME}} in any value is replaced by that environment variable: keep passwords there, not here.
+
+# ---------------------------------------------------------------- sources
+# The databases that views read. A view calls their tables source.table or source.schema.table.
+
+# [sources.shop]
+# url = "postgresql://reader:${{SHOP_PASSWORD}}@db.example/shop"
+
+[sources.crm]
+url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/slashes for an absolute path
+
+# ---------------------------------------------------------------- warehouse
+[warehouse]
+# path = "warehouse"                 # a folder relative to this file, or an object-store URL (s3://bucket/folder)
+# history = {history}                  # the states after each of the last so many transactions stay readable
+# publish_seconds = {publish_seconds}              # refresh the plain tables this often; 0: on 'headwater publish'
+
+# ---------------------------------------------------------------- views
+[views]
+# path = "views"                     # a folder of .sql files, relative to this file
+
+# ---------------------------------------------------------------- how it runs
+[run]
+# poll_seconds = {poll_seconds}                 # how often a quiet source is asked for news
+# batch_changes = {batch_changes}             # a batch takes in at most about so many changed rows
+# parallel = {parallel}                       # so many batches in flight at once
+# chunk_rows = {chunk_rows}                # first loads read tables in parts of about so many rows
+
+[spark]
+# master = "{spark_master}"                # or the URL of a cluster: spark://host:7077
+# [spark.options]                    # any Spark setting, such as
+# "spark.driver.memory" = "1g"
+"""
+
+VIEW = """\
+-- A view is a SELECT over tables of any of the sources: joins, DISTINCT, GROUP BY with COUNT, SUM, AVG, MIN, MAX,
+-- and HAVING. Several views may stand in one file.
+--
+-- consistency = 'complete'     every source transaction is a state of the view, in order
+--             = 'strong'       states are real and in order, some are skipped
+--             = 'convergent'   right when things settle
+--
+-- Take the dashes away, put your own tables and columns in, then try 'headwater plan'.
+
+-- CREATE MATERIALIZED VIEW customers_by_city WITH (consistency = 'complete') AS
+-- SELECT c.city, COUNT(*) AS customers
+-- FROM crm.customers c
+-- GROUP BY c.city;
+"""
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the project goes.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Start a project: a commented headwater.toml, views/, and a first view.
+
+    Example:  headwater init my-project
+    """
+    config, views = folder / FILE, folder / "views"
+    example = views / "example.sql"
+    for file in (config, example):
+        if file.exists():
+            raise UsageError(f"{file} is there already", "nothing was changed; choose another folder")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file", "choose another folder")
+    try:
+        views.mkdir(parents=True, exist_ok=True)
+        example.write_text(VIEW, encoding="utf-8")
+        config.write_text(settings(), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename}: {error.strerror}", "choose another folder") from None
+    if as_json:
+        write_lines([to_json({"project": str(folder.absolute()), "files": [str(config), str(example)]})])
+        return
+    screen = results()
+    screen.print(f"made {config}\nmade {example}\n\nNow", markup=False)
+    for number, (what, command) in enumerate(
+        (
+            ("name your databases in headwater.toml", ""),
+            ("write a view into views/", ""),
+            ("see what would happen:", "headwater plan"),
+            ("install change capture at the sources:", "headwater setup"),
+            ("load and maintain the views:", "headwater run"),
+        ),
+        1,
+    ):
+        screen.print(f"  {number}. {what}", f"[bold]{command}[/]" if command else "")
+
+
+def settings() -> str:
+    """The commented headwater.toml."""
+    defaults = {f.name: f.default for f in fields(Config)}
+    return TEMPLATE.format(**{name: _toml(value) for name, value in defaults.items()})
+
+
+def _toml(value: object) -> str:
+    return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,142 @@
+"""The live screen of a run."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from headwater.cli.display import source_news
+from headwater.cli.reading import duration, short, state
+from headwater.cli.screen import grid, results
+from headwater.cli.snapshot import Rate, Snapshot, load_left, snapshot
+
+if TYPE_CHECKING:
+    from headwater.runtime.engine import Engine
+    from headwater.runtime.progress import Loading, Meter
+    from headwater.warehouse.cuts import Cut
+
+REDRAW_SECONDS = 0.2
+
+
+class LiveScreen:
+    """Redrawn a few times a second; notes scroll by above it."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._body: RenderableType = Text("planning the views", style="dim")
+        self._live = Live(console=results(), refresh_per_second=8, get_renderable=self._render)
+        self._spinner = Spinner("dots", style="cyan")
+        self._started = time.time()
+        self._next = 0.0
+        self._rate = Rate()
+        self._states: dict[str, str] = {}
+        self._stopping = False
+        self._ended = False
+        self._latest: tuple[Meter, Engine] | None = None
+
+    def __enter__(self) -> LiveScreen:
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended = True
+        self._live.stop()
+
+    def loading(self, meter: Meter) -> None:
+        load = meter.load
+        if load is not None:
+            self._body = self._load(load)
+
+    def running(self, meter: Meter, engine: Engine) -> None:
+        self._latest = (meter, engine)
+        for line in source_news(self._states, engine):
+            self.note(line)
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + REDRAW_SECONDS
+            self._draw(meter, engine)
+
+    def note(self, text: str) -> None:
+        stamp = (datetime.now().strftime("%H:%M:%S "), "dim")
+        self._live.console.print(Text.assemble(stamp, text), soft_wrap=True)
+
+    def stopping(self) -> None:
+        self._stopping = True
+
+    def stopped(self, cut: Cut, how: str) -> None:
+        if self._latest:
+            self._draw(*self._latest)
+        self._ended = True
+        self._live.stop()
+        self._live.console.print(f"\n{how} at cut [bold]{cut.number:,}[/], transaction [bold]{cut.seq:,}[/]")
+
+    def _draw(self, meter: Meter, engine: Engine) -> None:
+        now = snapshot(meter, engine)
+        self._body = Group(_numbers(now, self._rate.of(now.transactions)), Text(), _sources(now), Text(), _views(now))
+
+    def _render(self) -> RenderableType:
+        """Called by Live's own thread, so it only puts finished parts together."""
+        return self._body if self._ended else Group(self._head(), Text(), self._body)
+
+    def _head(self) -> Table:
+        said = "stopping: the batch under way is finished first" if self._stopping else "Ctrl-C stops it, safely"
+        self._spinner.update(text=Text.assemble((self._title, "bold"), (f"   {said}", "dim")))
+        head = Table.grid(expand=True)
+        head.add_column()
+        head.add_column(justify="right")
+        spent = int(time.time() - self._started)
+        head.add_row(self._spinner, Text(f"{spent // 3600}:{spent // 60 % 60:02}:{spent % 60:02}", style="dim"))
+        return head
+
+    def _load(self, load: Loading) -> Table:
+        rate, left = load_left(load)
+        copying = load.step == "copying"
+        bar = ProgressBar(
+            total=load.total, completed=load.rows, width=30, pulse=not copying or not load.total, finished_style="green"
+        )
+        total = "" if load.total is None else f" of about {load.total:,}"
+        ahead = f", {duration(left)} left" if copying and left is not None and left > 0.5 else ""
+        row = Table.grid(padding=(0, 2, 0, 0))
+        row.add_row(Text(load.step, "cyan"), bar, Text(f"{load.rows:,}{total} rows, {rate:,.0f} rows/s{ahead}"))
+        whole = Table.grid()
+        whole.add_row(Text.assemble("loading ", (", ".join(load.views), "bold")))
+        whole.add_row(row)
+        return whole
+
+
+def _numbers(now: Snapshot, rate: float) -> Table:
+    lag = "–" if now.lag is None else duration(now.lag)
+    median = "" if now.lag_p50 is None else f" (p50 {duration(now.lag_p50)})"
+    waiting = f", {now.numbered - now.seq:,} on their way" if now.numbered > now.seq else ""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    cut = Text.assemble((f"{now.cut:,}", "bold"), " at transaction ", (f"{now.seq:,}", "bold"), waiting)
+    table.add_row("cut", cut)
+    table.add_row("lag", f"{lag}{median}")
+    table.add_row("in", f"{now.transactions:,} transactions, {now.changes:,} changes, {rate:,.0f} transactions/s")
+    scans = f", {now.scans:,} of them scans" if now.scans else ""
+    table.add_row("asked", f"{now.questions:,} questions in {now.batches:,} batches, {now.keys:,} keys{scans}")
+    return table
+
+
+def _sources(now: Snapshot) -> Table:
+    table = grid("source", "state", "transactions in", "position", "", numbers=("transactions in",))
+    for source in now.sources:
+        row = (source.name, state(source.state), f"{source.transactions:,}", short(source.position))
+        table.add_row(*row, Text(source.reason, "red"))
+    return table
+
+
+def _views(now: Snapshot) -> Table:
+    table = grid("view", "state", "seq", "rows changed", "level", "", numbers=("seq", "rows changed"))
+    for view in now.views:
+        row = (view.name, state(view.state), f"{view.seq:,}", f"{view.rows_changed:,}", view.level)
+        table.add_row(*row, Text(view.reason, "red"))
+    return table

@@ -1,0 +1,73 @@
+"""The command line: one line per command, each in the module of its group. Spark is imported by those that need it."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from headwater.cli import capture, checking, demo, init, plan, reading, run
+from headwater.cli.errors import explained
+
+EPILOG = "Start with 'headwater demo', or with 'headwater init my-project'."
+
+
+class Commands(TyperGroup):
+    """The group of all commands: their errors are explained here, and --debug may stand anywhere."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta["json"] = "--json" in args
+        ctx.meta["debug"] = "--debug" in args
+        return super().parse_args(ctx, [a for a in args if a != "--debug"])
+
+    def invoke(self, ctx: Any) -> Any:
+        with explained(ctx.meta["json"], ctx.meta["debug"]):
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", epilog=EPILOG,
+    pretty_exceptions_enable=False,
+)  # fmt: skip
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print("headwater", metadata.version("headwater"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
+) -> None:
+    """Materialized views over many databases, kept up to date incrementally, at a stated consistency level.
+
+    A project is a folder with a headwater.toml, which names the databases, and views/*.sql. Commands find it from the
+    current folder upward, or take it from --project.
+    """
+
+
+_START, _RUN, _READ, _CHECK = "Start a project", "Maintain", "Read", "Check and tidy"
+
+for panel, functions in {
+    _START: (init.init, demo.demo),
+    _RUN: (plan.plan, capture.setup, run.run, capture.teardown),
+    _READ: (reading.status, reading.read, reading.sql, reading.log),
+    _CHECK: (checking.verify, checking.compact, checking.publish),
+}.items():
+    for function in functions:
+        app.command(rich_help_panel=panel)(function)
+
+
+def main() -> None:
+    app(prog_name="headwater")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""plan: what would be done, and whether it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headwater.cli.errors import show
+from headwater.cli.options import HERE, Json, Project
+from headwater.cli.rows import write_lines
+from headwater.cli.screen import busy, results
+from headwater.cli.values import to_json
+
+if TYPE_CHECKING:
+    from headwater.cli.planning import Lookup, Meeting, Plan, PlannedView
+
+
+def plan(project: Project = HERE, as_json: Json = False) -> None:
+    """Check everything and show how each view will be maintained; changes nothing.
+
+    Checks configuration, connections, privileges, schemas and SQL, and reports every problem it finds. Shows per view
+    its relations, the order in which a change of each of them meets the others, what is asked of which source, its
+    columns, and what capture 'headwater setup' will install.
+    """
+    from headwater.cli.planning import make_plan
+    from headwater.runtime.project import open_warehouse
+
+    warehouse = open_warehouse(project)
+    with busy("checking sources and views", as_json):
+        made = make_plan(warehouse)
+    if as_json:
+        write_lines([to_json(_as_json(made))])
+    else:
+        _print(made)
+    show(made.errors, as_json)
+    if made.errors:
+        raise typer.Exit(max(e.exit_code for e in made.errors))
+
+
+def _print(made: Plan) -> None:
+    screen = results()
+    for view in made.views:
+        _print_view(screen, view)
+    if made.sources:
+        screen.print("[bold]capture[/]")
+    for source in made.sources:
+        for table in source.captured:
+            screen.print(f"  {source.name}: [green]{table} is captured[/]")
+        for line in source.install:
+            screen.print(f"  {source.name}:", Text(line))
+    for warning in made.warnings:
+        screen.print(Text.assemble(("\nwarning: ", "yellow"), warning))
+    if not made.errors:
+        todo = any(s.install for s in made.sources)
+        screen.print(f"\nall good; next: [bold]headwater {'setup' if todo else 'run'}[/]")
+
+
+def _print_view(screen: Console, view: PlannedView) -> None:
+    screen.print(Text.assemble((view.name, "bold cyan"), f"  {view.level}  ", (view.where, "dim")))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for number, relation in enumerate(view.relations):
+        rows = "size unknown" if relation.rows is None else f"about {relation.rows:,} rows"
+        said = Text.assemble((relation.alias, "bold"), f" is {relation.table}, {rows}")
+        if relation.conditions:
+            said.append(f", only {' and '.join(relation.conditions)}")
+        table.add_row("  relations" if not number else "", said)
+    for number, (origin, meetings) in enumerate(view.orders.items()):
+        table.add_row("  a change of" if not number else "", _order(origin, meetings))
+    for number, lookup in enumerate(view.lookups):
+        table.add_row("  asks" if not number else "", _lookup(lookup))
+    asked = f"{view.questions} questions a batch, however many transactions it holds"
+    table.add_row("  cost", asked if view.questions else "no questions: changes of one table say it all")
+    if view.by_spark:
+        table.add_row("  Spark checks", Text(" and ".join(view.by_spark)))
+    if view.aggregation:
+        table.add_row("  aggregates", Text(view.aggregation))
+    table.add_row("  columns", Text(", ".join(f"{name} {kind}" for name, kind in view.columns.items())))
+    screen.print(table)
+    screen.print()
+
+
+def _order(origin: str, meetings: Sequence[Meeting]) -> Text:
+    line = Text.assemble((origin, "bold"))
+    for meeting in meetings:
+        on = f" on {' and '.join(meeting.on)}" if meeting.on else ", all of it"
+        line.append(" → ").append(meeting.alias, "bold").append(on, "dim")
+    return line
+
+
+def _lookup(lookup: Lookup) -> Text:
+    pushed = f", with {' and '.join(lookup.conditions)}" if lookup.conditions else ""
+    if not lookup.columns:
+        return Text.assemble(f"{lookup.table}: all rows{pushed}, ", ("always scans", "yellow"))
+    index = ("index", "green") if lookup.index else ("no index", "yellow")
+    by = f"{lookup.table} by {', '.join(lookup.columns)} ("
+    return Text.assemble(by, index, f"){pushed}: asks for up to {lookup.asks:,} keys, scans for more")
+
+
+def _as_json(made: Plan) -> dict[str, Any]:
+    return {
+        "ok": not made.errors,
+        "views": [_view_json(v) for v in made.views],
+        "sources": [{**asdict(s), "captured": list(map(str, s.captured))} for s in made.sources],
+        "warnings": made.warnings,
+        "errors": [{"error": e.what, "fix": e.fix} for e in made.errors],
+    }
+
+
+def _view_json(view: PlannedView) -> dict[str, Any]:
+    raw = asdict(view)
+    raw["relations"] = [{**asdict(r), "table": str(r.table)} for r in view.relations]
+    raw["lookups"] = [{**asdict(look), "table": str(look.table)} for look in view.lookups]
+    return {"view": raw.pop("name"), **raw}

@@ -1,0 +1,224 @@
+"""What Headwater would do, gathered: every problem of a project at once, and per view how it will be maintained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headwater.model.errors import HeadwaterError
+from headwater.model.names import SourceName, TableName, ViewName
+from headwater.model.schema import TableSchema
+
+if TYPE_CHECKING:
+    from headwater.algebra.parse import ParsedView
+    from headwater.algebra.view import ViewDefinition
+    from headwater.runtime.project import Warehouse
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A way in which questions reach a table: by these columns (none: the whole table is read), with the conditions
+    pushed along. Up to `asks` keys are asked for, more make a scan cheaper; `index` says whether one serves the key."""
+
+    table: TableName
+    columns: tuple[str, ...]
+    conditions: tuple[str, ...]
+    index: bool
+    asks: int
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """One step of a partial result: the occurrence it meets next, and on what."""
+
+    alias: str
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Relation:
+    alias: str
+    table: TableName
+    rows: int | None
+    conditions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlannedView:
+    name: ViewName
+    level: str
+    where: str
+    relations: Sequence[Relation]
+    orders: Mapping[str, Sequence[Meeting]]
+    """Per origin: where a change of it travels."""
+    lookups: Sequence[Lookup]
+    questions: int
+    by_spark: Sequence[str]
+    """Conditions that Spark evaluates on joined rows."""
+    aggregation: str
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class PlannedSource:
+    name: SourceName
+    captured: Sequence[TableName]
+    install: Sequence[str]
+
+
+@dataclass
+class Plan:
+    views: list[PlannedView] = field(default_factory=list)
+    sources: list[PlannedSource] = field(default_factory=list)
+    errors: list[HeadwaterError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def failed(self, error: HeadwaterError) -> None:
+        if all(known.what != error.what for known in self.errors):
+            self.errors.append(error)
+
+
+def make_plan(warehouse: Warehouse) -> Plan:
+    """Check everything, change nothing. Problems are collected, so that one run shows them all."""
+    plan = Plan()
+    reachable = []
+    for name in warehouse.config.sources:
+        try:
+            warehouse.catalog.described(name)
+            reachable.append(name)
+        except HeadwaterError as error:
+            plan.failed(error)
+    views = _defined(warehouse, reachable, plan)
+    for view in views:
+        try:
+            plan.views.append(_planned(warehouse, view))
+        except HeadwaterError as error:
+            plan.failed(error)
+    needed = {s: sorted({t for v in views for t in v.tables if t.source == s}) for s in reachable}
+    for name, tables in needed.items():
+        if tables:
+            _plan_source(warehouse, name, tables, plan)
+    plan.warnings += [w for v in plan.views for w in _warnings(v)]
+    plan.warnings = list(dict.fromkeys(plan.warnings))
+    return plan
+
+
+def _defined(warehouse: Warehouse, reachable: Sequence[SourceName], plan: Plan) -> list[ViewDefinition]:
+    from headwater.algebra.parse import define
+
+    views = []
+    for parsed in _parsed(warehouse, plan):
+        try:
+            views.append(define(parsed, warehouse.catalog))
+        except HeadwaterError as error:
+            plan.failed(error)
+    return views
+
+
+def _parsed(warehouse: Warehouse, plan: Plan) -> list[ParsedView]:
+    """All views if they read well together; else those of every file that does, and what is wrong with the others."""
+    from headwater.algebra.parse import parse_views
+    from headwater.runtime.catalog import read_views
+
+    config = warehouse.config
+    try:
+        return read_views(config)
+    except HeadwaterError as error:
+        plan.failed(error)
+    parsed = []
+    for file in sorted(config.views.glob("*.sql")) if config.views.is_dir() else ():
+        try:
+            name = file.relative_to(config.folder) if file.is_relative_to(config.folder) else file
+            parsed += parse_views(file.read_text(encoding="utf-8-sig"), str(name))
+        except UnicodeDecodeError:
+            continue  # said above
+        except HeadwaterError as error:
+            plan.failed(error)
+    return parsed
+
+
+def _planned(warehouse: Warehouse, view: ViewDefinition) -> PlannedView:
+    from headwater.maintenance.graph import steps
+    from headwater.runtime.plans import plan_view
+
+    schemas = warehouse.catalog.schemas(view)
+    columns = plan_view(warehouse.spark, view, schemas).columns
+    walk = steps(view)
+    orders: dict[str, list[Meeting]] = {o.alias: [] for o in view.occurrences}
+    lookups: dict[tuple[TableName, tuple[str, ...], tuple[str, ...]], Lookup] = {}
+    for step in walk:
+        target = view.occurrences[step.target]
+        on = tuple(f"{target.alias}.{far} = {near}" for near, far in zip(step.near, step.far, strict=True))
+        for origin in sorted(step.origins):
+            orders[view.occurrences[origin].alias].append(Meeting(target.alias, on))
+        conditions = tuple(map(str, target.conditions))
+        key = (target.table, step.far, conditions)
+        lookups[key] = _lookup(schemas[target.table], step.far, conditions)
+    return PlannedView(
+        name=view.name,
+        level=view.level.value,
+        where=f"{view.file}:{view.line}",
+        relations=[
+            Relation(o.alias, o.table, schemas[o.table].rows, tuple(map(str, o.conditions))) for o in view.occurrences
+        ],
+        orders=orders,
+        lookups=sorted(lookups.values(), key=lambda look: (look.table, look.columns)),
+        questions=len(walk),
+        by_spark=tuple(r.replace("`", "") for r in view.residual),
+        aggregation=_aggregation(view),
+        columns={f.name: type_name(f.type) for f in columns},
+    )
+
+
+def _lookup(table: TableSchema, key: tuple[str, ...], conditions: tuple[str, ...]) -> Lookup:
+    from headwater.runtime.tasks import ASK_COST
+
+    index = any(leading[0] in key for leading in (table.key, *table.indexes) if leading)
+    return Lookup(table.name, key, conditions, index, (table.rows or 0) // ASK_COST if key else 0)
+
+
+def _aggregation(view: ViewDefinition) -> str:
+    if view.aggregation is None:
+        return ""
+    keys = ", ".join(k.expression.replace("`", "") for k in view.aggregation.keys) or "everything"
+    kept = "an auxiliary view keeps what a change of a group needs"
+    return f"DISTINCT over {keys}; {kept}" if not view.aggregation.calls else f"groups by {keys}; {kept}"
+
+
+def _plan_source(warehouse: Warehouse, name: SourceName, tables: Sequence[TableName], plan: Plan) -> None:
+    source = warehouse.catalog.source(name)
+    try:
+        captured = source.capture()
+        covered = sorted(set(tables) & captured.tables) if captured else []
+        plan.sources.append(PlannedSource(name, covered, source.plan_install(tables)))
+    except HeadwaterError as error:
+        plan.failed(error)
+
+
+def _warnings(view: PlannedView) -> list[str]:
+    said = []
+    for look in view.lookups:
+        if look.columns and not look.index:
+            said.append(
+                f"no index finds {look.table} by {', '.join(look.columns)}: every question reads the whole table;"
+                f" CREATE INDEX ON {look.table.table} ({', '.join(look.columns)}) would help"
+            )
+        if not look.columns:
+            said.append(f"{view.name} joins {look.table} with nothing: every batch reads all of it")
+    for relation in view.relations:
+        if relation.rows is None:
+            said.append(f"the size of {relation.table} is not known, so questions scan it; run ANALYZE there")
+    return said
+
+
+def type_name(kind: pa.DataType) -> str:
+    """An Arrow type as SQL calls it."""
+    names = {
+        "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "float": "float",
+        "double": "double", "string": "string", "bool": "boolean", "date32[day]": "date", "binary": "binary",
+        "timestamp[us, tz=UTC]": "timestamp with time zone", "timestamp[us]": "timestamp",
+    }  # fmt: skip
+    return names.get(str(kind), str(kind).replace("decimal128", "decimal"))

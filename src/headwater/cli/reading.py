@@ -1,0 +1,185 @@
+"""status, read, sql, log: what is there. None of them starts a JVM."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from headwater.cli.options import HERE, At, Json, Project
+from headwater.cli.rows import print_rows, write_lines
+from headwater.cli.screen import grid, messages, results
+from headwater.cli.values import field, text, to_json
+
+if TYPE_CHECKING:
+    from headwater.runtime.project import Status
+
+NEWEST = 20
+"""`log` on a terminal shows so many transactions unless asked for others."""
+
+
+def status(project: Project = HERE, as_json: Json = False) -> None:
+    """How far sources, views and the warehouse are.
+
+    Asks the sources how much is waiting there; a source that cannot be reached is shown as such.
+    """
+    from headwater.runtime.project import open_warehouse
+
+    found = open_warehouse(project).status()
+    if as_json:
+        write_lines([to_json(_status_json(found))])
+        return
+    screen = results()
+    cut = found.cut
+    if cut.number:
+        made = datetime.fromtimestamp(cut.at).astimezone().isoformat(" ", "seconds")
+        screen.print(f"[bold]cut[/] {cut.number:,} at transaction [bold]{cut.seq:,}[/], made {made}")
+    else:
+        screen.print("nothing is maintained yet: run [bold]headwater setup[/], then [bold]headwater run[/]")
+    who = found.running
+    screen.print(f"maintained by process {who['pid']} on {who['host']}" if who else "nobody maintains it right now")
+    screen.print()
+    sources = grid("source", "state", "waiting", "lag", "position", "", numbers=("waiting", "lag"))
+    for source in found.sources:
+        waiting = "" if source.waiting is None else f"{source.waiting:,}"
+        lag = "" if source.lag_seconds is None else duration(source.lag_seconds)
+        sources.add_row(source.name, state(source.state), waiting, lag, short(source.position), Text(source.reason))
+    screen.print(sources)
+    if not found.views:
+        return
+    screen.print()
+    views = grid("view", "state", "seq", "rows", "level", "history from", "", numbers=("seq", "rows", "history from"))
+    for view in found.views:
+        numbers = (f"{view.seq:,}", f"{view.rows:,}", view.level, f"{view.horizon:,}")
+        views.add_row(view.name, state(view.state), *numbers, Text(view.reason))
+    screen.print(views)
+
+
+def read(
+    view: Annotated[str, typer.Argument(help="The view's name.", show_default=False)],
+    at: At = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")] = None,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """The rows of a view, at the newest cut or at any state that is kept.
+
+    In a pipe: tab-separated with a header line, NULL as \\\\N, and \\\\t, \\\\n, \\\\\\\\ escaped.
+
+    Examples:  headwater read open_orders   ·   headwater read open_orders --at 1042 --json
+    """
+    from headwater.runtime.project import open_warehouse
+
+    print_rows(open_warehouse(project).rows(view, at, limit), as_json, limit is not None)
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="A SELECT over the project's views.", show_default=False)],
+    at: At = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")] = None,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """Any SQL over all views, all at one state.
+
+    The dialect is DataFusion's (close to PostgreSQL's).
+
+    Example:  headwater sql "SELECT name, sum(amount) FROM open_orders GROUP BY name ORDER BY 2 DESC"
+    """
+    from headwater.runtime.project import open_warehouse
+
+    rows = open_warehouse(project).query(query, at)
+    print_rows(rows if limit is None else rows.slice(0, limit), as_json, limit is not None)
+
+
+def log(
+    first: Annotated[int | None, typer.Option("--from", metavar="SEQ", min=1, help="The first transaction.")] = None,
+    last: Annotated[int | None, typer.Option("--to", metavar="SEQ", min=1, help="The last transaction.")] = None,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """The numbered source transactions with their changes, as far as they are kept.
+
+    On a terminal without --from and --to: the newest 20. In a pipe: a tab-separated line per change.
+
+    Examples:  headwater log --from 1000 --to 1010   ·   headwater log --json | jq .source
+    """
+    from headwater.runtime.project import open_warehouse
+
+    warehouse = open_warehouse(project)
+    on_screen = not as_json and sys.stdout.isatty()
+    newest = on_screen and first is None and last is None
+    if newest:
+        first = max(1, warehouse.numbered() - NEWEST + 1)
+    transactions = warehouse.log(first, last)
+    if as_json:
+        write_lines(to_json(t) for t in transactions)
+    elif on_screen:
+        shown = _print_log(transactions)
+        if newest and shown:
+            messages().print(f"[dim]the newest {shown}; --from SEQ shows older ones[/]")
+        elif not shown:
+            messages().print("[dim]no transaction in that range is kept[/]")
+    else:
+        write_lines(["\t".join(("seq", "source", "transaction", "committed_at", "table", "count", "row"))])
+        write_lines(_log_fields(transactions))
+
+
+def _log_fields(transactions: Iterator[dict[str, Any]]) -> Iterator[str]:
+    for t in transactions:
+        head = [field(t[k]) for k in ("seq", "source", "transaction", "committed_at")]
+        for change in t["changes"] or [{"table": None, "count": 0, "row": None}]:
+            row = None if change["row"] is None else to_json(change["row"])
+            yield "\t".join([*head, *(field(v) for v in (change["table"], change["count"], row))])
+
+
+def _print_log(transactions: Iterator[dict[str, Any]]) -> int:
+    screen, shown = results(), 0
+    for shown, t in enumerate(transactions, 1):  # noqa: B007 # the number of the last one is the answer
+        at = "" if t["committed_at"] is None else t["committed_at"].astimezone().isoformat(" ", "milliseconds")
+        head = Text.assemble((f"{t['seq']:>8,}", "bold"), f"  {t['source']} ", (f"{t['transaction']}  {at}", "dim"))
+        screen.print(head, soft_wrap=True)
+        for change in t["changes"]:
+            sign, style = ("+", "green") if change["count"] > 0 else ("−", "red")
+            times = f"{abs(change['count'])}× " if abs(change["count"]) > 1 else ""
+            row = ", ".join(f"{k}={'NULL' if v is None else text(v)}" for k, v in change["row"].items())
+            line = Text.assemble("          ", (f"{sign} {times}", style), (f"{change['table']}  ", "cyan"), row)
+            screen.print(line, no_wrap=True, overflow="ellipsis")
+    return shown
+
+
+def state(word: str) -> Text:
+    """A state in its colour."""
+    good, bad = ("ok", "live"), ("unreachable", "failing", "halted")
+    return Text(word, style="green" if word in good else "red" if word in bad else "yellow")
+
+
+def duration(seconds: float) -> str:
+    """A time span in two or three digits."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def short(position: str) -> str:
+    """A position that fits a column."""
+    return position if len(position) <= 24 else position[:23] + "…"
+
+
+def _status_json(found: Status) -> dict[str, Any]:
+    cut = found.cut
+    positions = dict(cut.positions)
+    made = datetime.fromtimestamp(cut.at, UTC).isoformat() if cut.number else None
+    return {
+        "cut": {"number": cut.number, "seq": cut.seq, "at": made, "positions": positions} if cut.number else None,
+        "running": found.running,
+        "sources": [asdict(s) for s in found.sources],
+        "views": [asdict(v) for v in found.views],
+    }

@@ -1,0 +1,97 @@
+"""run: load and maintain, with something to watch."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.options import HERE, Json, Project
+from headwater.cli.screen import busy
+
+if TYPE_CHECKING:
+    from headwater.cli.display import Display
+    from headwater.runtime.engine import Engine
+    from headwater.runtime.progress import Meter
+
+
+def run(
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Take in everything that is waiting, then exit.")
+    ] = False,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """Load new views, then maintain all of them until Ctrl-C.
+
+    Stopping is safe at any moment, and so is being killed: the next run goes on from the last cut. On a terminal a
+    live display shows sources, views and lag; elsewhere a line is printed when something happened, and with --json
+    every event is a JSON line.
+    """
+    from headwater.cli.display import display_for
+    from headwater.runtime.project import open_warehouse
+
+    warehouse = open_warehouse(project)
+    display = display_for(sys.stdout, as_json, f"headwater run · {warehouse.config.folder.name}")
+    try:
+        with busy("reading views and starting Spark", as_json):
+            warehouse.check_free()
+            _ = warehouse.views
+            _ = warehouse.spark
+        with display, Stoppable(display).listening() as watched:
+            cut = warehouse.run(until_caught_up, watched, watched.begin)
+            display.stopped(cut, "caught up" if until_caught_up and not watched.asked else "stopped")
+    except KeyboardInterrupt:  # before the loop began, during a load, or the second time
+        display.stopped(warehouse.cut(create=True), "interrupted")
+
+
+class Stoppable:
+    """Watches a run for its display, and stops it on Ctrl-C or SIGTERM: the first lets the loop end cleanly, or breaks
+    off a load (which the next run resumes); the second breaks off whatever is going on."""
+
+    def __init__(self, display: Display) -> None:
+        self.asked = False
+        self._display = display
+        self._engine: Engine | None = None
+        self._looping = False
+
+    def begin(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def listening(self) -> Iterator[Stoppable]:
+        before = {kind: signal.signal(kind, self._signalled) for kind in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
+
+    def loading(self, meter: Meter) -> None:
+        self._looping = False
+        if self.asked and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt  # it was asked for before the load began
+        self._display.loading(meter)
+
+    def running(self, meter: Meter, engine: Engine) -> None:
+        self._looping = True
+        self._display.running(meter, engine)
+
+    def note(self, text: str) -> None:
+        self._display.note(text)
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        first, self.asked = not self.asked, True
+        if self._engine is not None:
+            self._engine.stopping = True
+            if self._looping and first:
+                self._display.stopping()
+                return
+            self._engine.spark.sparkContext.cancelAllJobs()
+        raise KeyboardInterrupt
