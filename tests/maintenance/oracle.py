@@ -18,7 +18,6 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from maintenance.histories import KINDS, Scenario
 
 from headwater.algebra import Bag, Relation, ViewDefinition, define, evaluate, parse_views
 from headwater.algebra import expressions as interpreter
@@ -33,6 +32,8 @@ from headwater.runtime import tasks
 from headwater.sources import memory
 from headwater.sources.memory import MemorySource
 from headwater.storage import Storage
+
+from .histories import KINDS, Scenario
 
 State = Mapping[TableName, Relation]
 _numbers = itertools.count()
@@ -268,8 +269,7 @@ def spark_types(view: ViewDefinition, core: pa.Schema) -> dict[str, pa.DataType]
     """The types that Spark gives to the keys, arguments and calls of an aggregation over plain columns."""
     assert view.aggregation is not None
     types = {
-        o.name: core.field(o.expression.strip("`")).type
-        for o in (*view.aggregation.keys, *view.aggregation.arguments)
+        o.name: core.field(o.expression.strip("`")).type for o in (*view.aggregation.keys, *view.aggregation.arguments)
     }
     for call in view.aggregation.calls:
         types[call.name] = _result_type(call.function, types[call.argument] if call.argument else pa.int64())
@@ -382,6 +382,8 @@ def difference(expected: Bag, actual: Bag) -> tuple[Bag, Bag]:
 
 def witness(scenario: Scenario, run: Run, questions: list[int] | None = None) -> Witness | None:
     """The first state that is wrong, of those that the run's level promises; None if all are right."""
+    if not scenario.history:
+        return None
     with played(scenario) as world:
         view = world.view()
         states = world.states()

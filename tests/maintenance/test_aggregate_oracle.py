@@ -1,7 +1,7 @@
 """Aggregation against recomputation: batches in a row, every state of the groups, and what the auxiliary view folds to.
 
-The rows are those of a table `s.t (k, j, x)`; the view aggregates them. What Spark calls equal is equal here: NaN is one
-value, the largest; −0.0 is 0.0.
+The rows are those of a table `s.t (k, j, x)`; the view aggregates them. What Spark calls equal is equal here: NaN is
+one value, the largest; −0.0 is 0.0.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def delta_of(view: ViewDefinition, core: pa.Schema, rows: Sequence[tuple[tuple[A
     return pa.table(columns)
 
 
-# ------------------------------------------------------------------------------- the reference, where doubles are special
+# ------------------------------------------------------------------ the reference, where doubles are special
 
 
 def reference(view: ViewDefinition, held: Counter[tuple[Any, ...]]) -> Bag:
@@ -103,8 +103,7 @@ def _called(call: AggregateCall, members: list[Any]) -> Any:
         return {"min": min, "max": max}[call.function](values, key=lambda v: (v != v, v))
     finite = [v for v in values if math.isfinite(v)]
     if len(finite) < len(values):
-        total = sum(v for v in values if not math.isfinite(v))
-        return total
+        return sum(v for v in values if not math.isfinite(v))
     exact = sum(map(Fraction, finite), Fraction(0))
     return _float(exact if call.function == "sum" else exact / len(values))
 
@@ -162,7 +161,7 @@ def check(view: ViewDefinition, core: pa.Schema, kind: str, history: tuple[Any, 
     for at, state in states.items():
         expected = recomputed(view, kind, state)
         missing, extra = difference(expected, bag_of(fold(changes, at)))
-        assert not missing and not extra, f"at {at}: lacks {missing}, shows {extra} too much"
+        assert (missing, extra) == (Bag(), Bag()), f"at {at}: lacks {missing}, shows {extra} too much"
     _check_auxiliary(view, core, grouped, states[seq])
     return grouped
 
@@ -235,7 +234,7 @@ def test_aggregation_over_joins(kind: str, seed: int, run: Run) -> None:
     agree(scenario(seed, Wanted(kind=kind)), run)
 
 
-# -------------------------------------------------------------------------------------------------- named small histories
+# ------------------------------------------------------------------------------- named small histories
 
 
 def states(calls: Sequence[str], kind: str, batches: Sequence[Sequence[Sequence[Change]]], keys: Any = ()) -> list[Bag]:
@@ -325,15 +324,13 @@ def test_averages_of_decimals_round_half_up() -> None:
     assert got[-1] == Bag({(Decimal("-0.001250"),): 1})
 
 
-# ------------------------------------------------------------------------------------- through the tasks and their files
+# ---------------------------------------------------------------------- through the tasks and their files
 
 
 @pytest.mark.parametrize("calls", [SUMMED, KEPT], ids=["sums", "values"])
 @given(data=st.data(), grouping=st.sampled_from(sorted(GROUPINGS)))
 @settings(max_examples=max(5, settings.default.max_examples // 10))
-def test_aggregating_tasks_keep_their_state_in_files(
-    calls: Sequence[str], data: st.DataObject, grouping: str
-) -> None:
+def test_aggregating_tasks_keep_their_state_in_files(calls: Sequence[str], data: st.DataObject, grouping: str) -> None:
     """`tasks.aggregating` over parquet files does what `Aggregated` does in memory."""
     view, core = grouped_view(calls, GROUPINGS[grouping], "bigint")
     assert view.aggregation is not None
@@ -384,7 +381,9 @@ KEY_TYPES = {
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(k, marks=pytest.mark.xfail(strict=True, reason="tasks._filler casts 0 from int64 to the key's type"))
+        pytest.param(
+            k, marks=pytest.mark.xfail(strict=True, reason="tasks._filler casts 0 from int64 to the key's type")
+        )
         if k in ("decimal", "date")
         else k
         for k in KEY_TYPES

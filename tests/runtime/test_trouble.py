@@ -136,7 +136,7 @@ def test_history_compaction_and_publishing(world: World, loaded: headwater.Wareh
     loaded.run(until_caught_up=True)
     last = loaded.status().cut.seq
     before = {seq: seen(loaded, "open_orders", seq) for seq in range(first, last + 1)}
-    with loaded.session() as old:
+    with loaded.session(at=first) as old:
         pinned = old.rows("by_city").to_pylist()
         world.configure()
         text = (world.folder / "headwater.toml").read_text()

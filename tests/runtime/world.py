@@ -165,7 +165,7 @@ class World:
         """Every table's rows right now, read plainly."""
         with psycopg.connect(self.url) as shop:
             orders = Counter(shop.execute("SELECT id, customer_id, sku, qty, status FROM orders").fetchall())
-            lines = Counter(shop.execute("SELECT order_id, note FROM lines").fetchall())
+            lines = Counter(shop.execute("SELECT * FROM lines").fetchall())
         with self.sqlite("crm") as db:
             customers = Counter(db.execute("SELECT id, name, city FROM customers"))
         with self.sqlite("stock") as db:

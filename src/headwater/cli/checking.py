@@ -11,6 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from headwater.cli.interrupt import interruptible
 from headwater.cli.options import HERE, At, Json, Project
 from headwater.cli.rows import write_lines
 from headwater.cli.screen import busy, grid, messages, results
@@ -40,7 +41,7 @@ def verify(
     with busy("starting Spark", as_json):
         warehouse.cut()
         _ = warehouse.spark
-    with counting("recomputing", as_json) as progress:
+    with interruptible(), counting("recomputing", as_json) as progress:
         found = warehouse.verify(views or (), at, progress)
     report(found, as_json)
     if not as_json:
@@ -58,9 +59,12 @@ def compact(project: Project = HERE, as_json: Json = False) -> None:
     from headwater.runtime.project import open_warehouse
 
     warehouse = open_warehouse(project)
+    warehouse.check_free()
     with busy("compacting", as_json):
         warehouse.cut()
-        done = warehouse.compact()
+        _ = warehouse.spark
+        with interruptible():
+            done = warehouse.compact()
     if as_json:
         write_lines([to_json({"views": [{"view": n, "before": b, "after": a} for n, (b, a) in done.items()]})])
         return

@@ -41,9 +41,9 @@ url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/sl
 # ---------------------------------------------------------------- how it runs
 [run]
 # poll_seconds = {poll_seconds}                 # how often a quiet source is asked for news
-# batch_changes = {batch_changes}             # a batch takes in at most about so many changed rows
+# batch_changes = {batch_changes}            # a batch takes in at most about so many changed rows
 # parallel = {parallel}                       # so many batches in flight at once
-# chunk_rows = {chunk_rows}                # first loads read tables in parts of about so many rows
+# chunk_rows = {chunk_rows}               # first loads read tables in parts of about so many rows
 
 [spark]
 # master = "{spark_master}"                # or the URL of a cluster: spark://host:7077

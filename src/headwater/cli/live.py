@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headwater.cli.display import source_news
-from headwater.cli.reading import duration, short, state
+from headwater.cli.reading import duration, reasons, short, state
 from headwater.cli.screen import grid, results
 from headwater.cli.snapshot import Rate, Snapshot, load_left, snapshot
 
@@ -32,15 +32,15 @@ class LiveScreen:
     def __init__(self, title: str) -> None:
         self._title = title
         self._body: RenderableType = Text("planning the views", style="dim")
-        self._live = Live(console=results(), refresh_per_second=8, get_renderable=self._render)
         self._spinner = Spinner("dots", style="cyan")
         self._started = time.time()
         self._next = 0.0
         self._rate = Rate()
         self._states: dict[str, str] = {}
         self._stopping = False
-        self._ended = False
         self._latest: tuple[Meter, Engine] | None = None
+        self._ended = False
+        self._live = Live(console=results(), refresh_per_second=8, get_renderable=self._render)
 
     def __enter__(self) -> LiveScreen:
         self._live.start()
@@ -86,7 +86,7 @@ class LiveScreen:
         return self._body if self._ended else Group(self._head(), Text(), self._body)
 
     def _head(self) -> Table:
-        said = "stopping: the batch under way is finished first" if self._stopping else "Ctrl-C stops it, safely"
+        said = "stopping …" if self._stopping else "Ctrl-C stops it, safely"
         self._spinner.update(text=Text.assemble((self._title, "bold"), (f"   {said}", "dim")))
         head = Table.grid(expand=True)
         head.add_column()
@@ -126,17 +126,15 @@ def _numbers(now: Snapshot, rate: float) -> Table:
     return table
 
 
-def _sources(now: Snapshot) -> Table:
-    table = grid("source", "state", "transactions in", "position", "", numbers=("transactions in",))
+def _sources(now: Snapshot) -> RenderableType:
+    table = grid("source", "state", "transactions in", "position", numbers=("transactions in",))
     for source in now.sources:
-        row = (source.name, state(source.state), f"{source.transactions:,}", short(source.position))
-        table.add_row(*row, Text(source.reason, "red"))
-    return table
+        table.add_row(source.name, state(source.state), f"{source.transactions:,}", short(source.position))
+    return Group(table, *reasons(now.sources))
 
 
-def _views(now: Snapshot) -> Table:
-    table = grid("view", "state", "seq", "rows changed", "level", "", numbers=("seq", "rows changed"))
+def _views(now: Snapshot) -> RenderableType:
+    table = grid("view", "state", "seq", "rows changed", "level", numbers=("seq", "rows changed"))
     for view in now.views:
-        row = (view.name, state(view.state), f"{view.seq:,}", f"{view.rows_changed:,}", view.level)
-        table.add_row(*row, Text(view.reason, "red"))
-    return table
+        table.add_row(view.name, state(view.state), f"{view.seq:,}", f"{view.rows_changed:,}", view.level)
+    return Group(table, *reasons(now.views))

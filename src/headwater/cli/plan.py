@@ -35,10 +35,10 @@ def plan(project: Project = HERE, as_json: Json = False) -> None:
     with busy("checking sources and views", as_json):
         made = make_plan(warehouse)
     if as_json:
-        write_lines([to_json(_as_json(made))])
+        write_lines([to_json(_as_json(made))])  # errors are in it
     else:
         _print(made)
-    show(made.errors, as_json)
+        show(made.errors, as_json=False)
     if made.errors:
         raise typer.Exit(max(e.exit_code for e in made.errors))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 from rich.text import Text
@@ -44,20 +44,24 @@ def status(project: Project = HERE, as_json: Json = False) -> None:
     who = found.running
     screen.print(f"maintained by process {who['pid']} on {who['host']}" if who else "nobody maintains it right now")
     screen.print()
-    sources = grid("source", "state", "waiting", "lag", "position", "", numbers=("waiting", "lag"))
+    sources = grid("source", "state", "waiting", "lag", "position", numbers=("waiting", "lag"))
     for source in found.sources:
         waiting = "" if source.waiting is None else f"{source.waiting:,}"
         lag = "" if source.lag_seconds is None else duration(source.lag_seconds)
-        sources.add_row(source.name, state(source.state), waiting, lag, short(source.position), Text(source.reason))
+        sources.add_row(source.name, state(source.state), waiting, lag, short(source.position))
     screen.print(sources)
+    for line in reasons(found.sources):
+        screen.print(line)
     if not found.views:
         return
     screen.print()
-    views = grid("view", "state", "seq", "rows", "level", "history from", "", numbers=("seq", "rows", "history from"))
+    views = grid("view", "state", "seq", "rows", "level", "history from", numbers=("seq", "rows", "history from"))
     for view in found.views:
         numbers = (f"{view.seq:,}", f"{view.rows:,}", view.level, f"{view.horizon:,}")
-        views.add_row(view.name, state(view.state), *numbers, Text(view.reason))
+        views.add_row(view.name, state(view.state), *numbers)
     screen.print(views)
+    for line in reasons(found.views):
+        screen.print(line)
 
 
 def read(
@@ -157,6 +161,21 @@ def state(word: str) -> Text:
     """A state in its colour."""
     good, bad = ("ok", "live"), ("unreachable", "failing", "halted")
     return Text(word, style="green" if word in good else "red" if word in bad else "yellow")
+
+
+class Reasoned(Protocol):
+    """Something whose state may need words."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+def reasons(things: Sequence[Reasoned]) -> list[Text]:
+    """A line for each that has something to explain."""
+    return [Text(t.reason if t.name in t.reason else f"{t.name}: {t.reason}", "red") for t in things if t.reason]
 
 
 def duration(seconds: float) -> str:

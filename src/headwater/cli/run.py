@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.interrupt import SIGNALS, cancel_jobs
 from headwater.cli.options import HERE, Json, Project
 from headwater.cli.screen import busy
 
@@ -66,7 +67,7 @@ class Stoppable:
 
     @contextmanager
     def listening(self) -> Iterator[Stoppable]:
-        before = {kind: signal.signal(kind, self._signalled) for kind in (signal.SIGINT, signal.SIGTERM)}
+        before = {kind: signal.signal(kind, self._signalled) for kind in SIGNALS}
         try:
             yield self
         finally:
@@ -93,5 +94,5 @@ class Stoppable:
             if self._looping and first:
                 self._display.stopping()
                 return
-            self._engine.spark.sparkContext.cancelAllJobs()
+        cancel_jobs()
         raise KeyboardInterrupt

@@ -2,7 +2,7 @@
 their transactions.
 
 Pure: batches go in, results arrive, `released` says what may be committed now. Views that only promise convergence do
-not wait for their turn.
+not wait for their turn, so they do not stand in this queue.
 """
 
 from __future__ import annotations

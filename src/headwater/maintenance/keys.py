@@ -63,7 +63,8 @@ class KeySet:
 def key_set(sides: Sequence[Sequence[pa.ChunkedArray]]) -> tuple[KeySet, list[Ints]]:
     """Number the distinct keys of several tables together; `sides[i][c]` is column c of table i. Returns the key set
     and, for each table, the number of every row's key (−1 where it holds a NULL: NULL joins nothing)."""
-    dictionaries, levels = [], []
+    dictionaries: list[pa.Array] = []
+    levels: list[Ints] = []
     lengths = [len(side[0]) for side in sides]
     number, known = np.zeros(sum(lengths), np.int64), np.ones(sum(lengths), bool)
     for column in zip(*sides, strict=True):

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
@@ -50,6 +51,24 @@ GATHER_SECONDS = 0.3
 FOREVER = 2**62
 
 
+@dataclass(frozen=True)
+class Batch:
+    """The transactions (lo, hi] of some consecutive segments, computed together as of the last one's positions."""
+
+    segments: tuple[Segment, ...]
+
+    @property
+    def lo(self) -> Seq:
+        return self.segments[0].lo
+
+    @property
+    def hi(self) -> Seq:
+        return self.segments[-1].hi
+
+    def __hash__(self) -> int:
+        return hash((self.lo, self.hi))
+
+
 class Engine:
     """Maintains the views of one project. `with Engine(…) as engine: engine.start(plans); engine.run(…)`."""
 
@@ -71,9 +90,9 @@ class Engine:
         self._polls: dict[SourceName, Poll] = {}
         self._arrived = 0.0
         self._dispatched = Seq(0)
-        self._batches: dict[Seq, tuple[Seq, tuple[Segment, ...]]] = {}
-        self._jobs: list[tuple[Seq, ViewName, Future[Written]]] = []
-        self._retries: dict[tuple[Seq, ViewName], float] = {}
+        self._queued: dict[Seq, Batch] = {}
+        self._jobs: list[tuple[Batch, ViewName, Future[Written]]] = []
+        self._retries: dict[tuple[Batch, ViewName], float] = {}
         self._pauses: dict[ViewName, float] = {}
         self._queue: CommitQueue[Written] = CommitQueue()
         self._recent: deque[tuple[float, Cut]] = deque()
@@ -110,10 +129,8 @@ class Engine:
         """Everything after this cut is still to be computed."""
         self._dispatched = cut.seq
         for view in self.views.values():  # one that only promises convergence may be behind the others
-            segments = [s for s in self.journal.between(view.state.seq, cut.seq) if not view.holds(s.lo, s.hi)]
-            for segment in segments:
-                self._batches[segment.hi] = (segment.lo, (segment,))
-                self._start(segment.hi, view)
+            for run in _runs(view, self.journal.between(view.state.seq, cut.seq)):
+                self._start(run, view)
 
     # ------------------------------------------------------------------- loop
 
@@ -133,11 +150,15 @@ class Engine:
         while not self.stopping:
             quiet |= {name for name in self.step() if self.pollers[name].asked_at >= entered}
             for poller in self.pollers.values():
-                if poller.state.state != "ok" and time.time() - poller.state.since > patience:
+                if (
+                    poller.state.state != "ok"
+                    and self.watch.columns(poller.name)
+                    and time.time() - poller.state.since > patience
+                ):
                     raise SourceUnavailable(
                         f"source {poller.name}: {poller.state.reason}", "nothing is lost; run again when it is back"
                     )
-            if quiet >= set(self.pollers) and not self._busy():
+            if quiet >= {name for name in self.pollers if self.watch.columns(name)} and not self._busy():
                 return
 
     def step(self) -> list[SourceName]:
@@ -211,50 +232,50 @@ class Engine:
     def _dispatch(self) -> None:
         """Make batches of what is waiting and start their waves."""
         now = time.monotonic()
-        for hi, name in [key for key, when in self._retries.items() if when <= now]:
-            del self._retries[hi, name]
-            self._start(hi, self.views[name])
+        for batch, name in [key for key, when in self._retries.items() if when <= now]:
+            del self._retries[batch, name]
+            self._start(batch, self.views[name])
         while self._in_flight() < self.config.parallel and (waiting := self._waiting()):
-            batch: list[Segment] = []
+            segments: list[Segment] = []
             rows = 0
             for segment in waiting:
                 rows += sum(n for _, n in segment.tables.values())
-                if batch and rows > self.config.batch_changes:
+                if segments and rows > self.config.batch_changes:
                     break
-                batch.append(segment)
-            lo, hi = self._dispatched, batch[-1].hi
-            self._batches[hi] = (lo, tuple(batch))
+                segments.append(segment)
+            batch = self._queued[segments[-1].hi] = Batch(tuple(segments))
             live = [v for v in self.views.values() if v.live]
-            self._queue.start(hi, [v.name for v in live if v.in_order])
-            self._dispatched = hi
+            self._queue.start(batch.hi, [v.name for v in live if v.in_order])
+            self._dispatched = batch.hi
             for view in live:
-                self._start(hi, view)
+                for run in [batch] if view.in_order else _runs(view, segments):
+                    self._start(run, view)
 
     def _in_flight(self) -> int:
-        return len({hi for hi, _, _ in self._jobs} | {hi for hi, _ in self._retries} | set(self._queue.batches))
+        others = {batch.hi for batch, _, _ in self._jobs} | {batch.hi for batch, _ in self._retries}
+        return len(others | set(self._queue.batches))
 
-    def _start(self, hi: Seq, view: ManagedView) -> None:
-        lo, segments = self._batches[hi]
-        changes = {t: read_changes(self.storage, segments, t, lo, hi) for t in view.plan.view.tables}
+    def _start(self, batch: Batch, view: ManagedView) -> None:
+        tables = view.plan.view.tables
+        changes = {t: read_changes(self.storage, batch.segments, t, batch.lo, batch.hi) for t in tables}
         if not len(relevant(view.plan.view, {t: rows for t, rows in changes.items() if rows is not None})):
-            self._done(hi, view, Written((), (), Tally()))
+            self._done(batch, view, Written((), (), Tally()))
             return
         before = [job for _, name, job in self._jobs if name == view.name] if view.auxiliary is not None else []
-        self._jobs.append((hi, view.name, self._computing.submit(self._compute, view, hi, before)))
+        self._jobs.append((batch, view.name, self._computing.submit(self._compute, view, batch, before)))
 
-    def _compute(self, view: ManagedView, hi: Seq, before: Sequence[Future[Written]]) -> Written:
+    def _compute(self, view: ManagedView, batch: Batch, before: Sequence[Future[Written]]) -> Written:
         if before:
             wait(before)  # an aggregation builds on the one before it
-        lo, segments = self._batches[hi]
         plan = view.plan
-        rows = sum(n for s in segments for t, (_, n) in s.tables.items() if t in plan.schemas)
+        rows = sum(n for s in batch.segments for t, (_, n) in s.tables.items() if t in plan.schemas)
         work = WaveWork(
             view=plan.view,
             storage=self.storage,
-            segments=segments,
-            lo=lo,
-            hi=hi,
-            positions=segments[-1].positions,
+            segments=batch.segments,
+            lo=batch.lo,
+            hi=batch.hi,
+            positions=batch.segments[-1].positions,
             specs={t.source: self.config.sources[t.source] for t in plan.view.tables},
             schemas=plan.schemas,
             sizes={t: s.rows or 0 for t, s in self.catalog.schemas(plan.view).items()},
@@ -262,7 +283,8 @@ class Engine:
             one_state=plan.view.level is not Level.COMPLETE,
         )
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(view.name))
-        written = run_wave(self.spark, plan, work, view.target(f"{lo}-{hi}"), view.aggregation(hi))
+        target = view.target(f"{batch.lo}-{batch.hi}")
+        written = run_wave(self.spark, plan, work, target, view.aggregation(batch.hi))
         view.pending = (*view.pending, *written.auxiliary)
         reached(Step.COMPUTED)
         return written
@@ -271,26 +293,26 @@ class Engine:
         """Take in finished waves; a failure is retried if that can help, else it halts its view and no other."""
         for job in [j for j in self._jobs if j[2].done()]:
             self._jobs.remove(job)
-            hi, name, future = job
+            batch, name, future = job
             try:
                 written = future.result()
             except HeadwaterError as error:
-                self._failed(hi, self.views[name], error)
+                self._failed(batch, self.views[name], error)
                 continue
             self._pauses.pop(name, None)
             self.meter.computed(name, written)
-            self._done(hi, self.views[name], written)
+            self._done(batch, self.views[name], written)
 
-    def _failed(self, hi: Seq, view: ManagedView, error: HeadwaterError) -> None:
+    def _failed(self, batch: Batch, view: ManagedView, error: HeadwaterError) -> None:
         for source in {table.source for table in view.plan.view.tables}:
             self._halt(self.watch.check(source))
         if view.live and error.retry_helps:
             pause = self._pauses[view.name] = min(30.0, 2 * self._pauses.get(view.name, 0.25))
-            self._retries[hi, view.name] = time.monotonic() + pause
+            self._retries[batch, view.name] = time.monotonic() + pause
             self.meter.waits(view.name, error.what)
             return
         self._halt({view.name: error.what})
-        self._done(hi, view, None)
+        self._done(batch, view, None)
 
     def _halt(self, reasons: Mapping[ViewName, str]) -> None:
         """Stop maintaining these views, and only these."""
@@ -300,35 +322,33 @@ class Engine:
                 continue
             view.halt(why)
             self.meter.halted(name, why)
-            for hi in [hi for hi, waiting in self._retries if waiting == name]:
-                del self._retries[hi, name]
-                self._done(hi, view, None)
+            for batch in [batch for batch, waiting in self._retries if waiting == name]:
+                del self._retries[batch, name]
+                self._done(batch, view, None)
             self.show_cut()
 
     # ------------------------------------------------------------------- commit
 
-    def _done(self, hi: Seq, view: ManagedView, written: Written | None) -> None:
+    def _done(self, batch: Batch, view: ManagedView, written: Written | None) -> None:
         """A view's part of a batch is computed (or given up): in order through the queue, or at once."""
         if view.in_order:
-            self._queue.finish(hi, view.name, written if view.live else None)
+            self._queue.finish(batch.hi, view.name, written if view.live else None)
         elif written is not None and view.live:
-            lo, _ = self._batches[hi]
-            view.commit_ahead(written, lo, hi)
+            view.commit_ahead(written, batch.lo, batch.hi)
+            reached(Step.COMMITTED)
             self.show_cut()
 
     def _commit(self) -> None:
         """Commit finished batches in order: first every view's tables, then the cut record that shows them."""
         while (released := self._queue.released()) is not None:
             hi, results = released
-            _, segments = self._batches[hi]
+            batch = self._queued.pop(hi)
             commits = [self._computing.submit(self.views[name].commit, done, hi) for name, done in results.items()]
             for commit in commits:
                 commit.result()
             reached(Step.COMMITTED)
-            self._write_cut(hi, segments[-1].positions)
+            self._write_cut(hi, batch.segments[-1].positions)
             self.meter.committed(hi)
-        needed = {hi for hi, _, _ in self._jobs} | {hi for hi, _ in self._retries} | set(self._queue.batches)
-        self._batches = {hi: batch for hi, batch in self._batches.items() if hi in needed}
 
     def _write_cut(self, seq: Seq, positions: Mapping[SourceName, Position]) -> None:
         views = {name: view.state for name, view in self.views.items()}
@@ -351,3 +371,16 @@ class Engine:
         if not self._recent or self._recent[0][0] > late or self._recent[0][1].seq > behind:
             return None
         return min([self._recent[0][1], *(pin.cut for pin in pins(self.storage))], key=lambda cut: cut.number)
+
+
+def _runs(view: ManagedView, segments: Sequence[Segment]) -> list[Batch]:
+    """What a convergent view does not hold yet of these segments, as consecutive pieces."""
+    runs: list[list[Segment]] = []
+    for segment in segments:
+        if view.holds(segment.lo, segment.hi):
+            continue
+        if runs and runs[-1][-1].hi == segment.lo:
+            runs[-1].append(segment)
+        else:
+            runs.append([segment])
+    return [Batch(tuple(run)) for run in runs]

@@ -207,7 +207,7 @@ class Warehouse:
     @contextmanager
     def session(self, at: int | None = None) -> Iterator[Session]:
         """One state for any number of reads, kept from clean-up while it is open."""
-        pin = PinnedCut(self.storage, self.cut())
+        pin = PinnedCut(self.storage, self.cut(), at)
         try:
             yield Session(self, pin.cut, at)
         finally:
@@ -282,7 +282,7 @@ class Warehouse:
         from headwater.runtime.verify import Verifier
 
         for _ in range(3):
-            pin = PinnedCut(self.storage, self.cut())
+            pin = PinnedCut(self.storage, self.cut(), at)
             try:
                 names = [find_view(pin.cut, v) for v in views] or list(pin.cut.views)
                 known = [n for n in names if n in self.views]

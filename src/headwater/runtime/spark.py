@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -78,6 +80,8 @@ def start_spark(config: Config) -> SparkSession:
             "it needs Java 17 or newer: check 'java -version' and JAVA_HOME, and [spark] in headwater.toml",
         ) from error
     session.sparkContext.setLogLevel("OFF")
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # we say it in a sentence
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     return session
 
 

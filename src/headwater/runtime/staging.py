@@ -97,8 +97,13 @@ class Staging:
                 progress(done[0], max(total, done[0]) if total else None)
 
         with ThreadPoolExecutor(max_workers=2, thread_name_prefix="headwater-copy") as pool:
-            for result in [pool.submit(self._copy_table, n, w, advance) for n, w in tables.items()]:
-                result.result()
+            copies = [pool.submit(self._copy_table, n, w, advance) for n, w in tables.items()]
+            try:
+                for copy in copies:
+                    copy.result()
+            except BaseException:  # an interruption does not wait for tables that were not begun
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def table(self, name: TableName) -> DataFrame:
         """A copied table, with COUNT."""

@@ -31,7 +31,7 @@ CAPTURE_RENEWED = "its capture was removed and installed anew, what happened in 
 def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], polling: ThreadPoolExecutor) -> None:
     """Make the engine ready to loop over these views."""
     cut = recover(engine.storage, engine.journal, engine.cuts)
-    engine.generations = {**cut.generations, **check_captures(engine, plans)}
+    engine.generations = check_captures(engine, plans)
     cut = forget_renewed(cut, engine.generations)
     positions = starting_positions(engine, cut)
     engine.cut = replace(cut, positions=positions, generations=engine.generations)
@@ -63,18 +63,16 @@ def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], polling: ThreadPoo
 def move_to_now(engine: Engine) -> None:
     """Bring the cut to the present, so that new views start where the others are, after the capture of any table that
     only they use began."""
+    newest = engine.journal.newest
     if engine.views:
         engine.catch_up()
-        positions = {name: poller.position for name, poller in engine.pollers.items()}
-    else:  # nobody needs what happened meanwhile
-        newest = engine.journal.newest
-        seq = max(engine.cut.seq, newest.hi) if newest is not None else engine.cut.seq
-        positions = {name: poller.source.position() for name, poller in engine.pollers.items()}
-        for name, poller in engine.pollers.items():
-            poller.position = positions[name]
-        engine.cut = replace(engine.cut, seq=seq)
+    elif newest is not None and newest.hi > engine.cut.seq:  # nobody needs what happened meanwhile
+        engine.cut = replace(engine.cut, seq=newest.hi)
         engine.continue_from(engine.cut)
-    engine.cut = replace(engine.cut, positions={**engine.cut.positions, **positions})
+    for name, poller in engine.pollers.items():
+        if not engine.watch.columns(name):  # nobody was interested in it so far
+            poller.position = poller.source.position()
+    engine.cut = replace(engine.cut, positions={name: p.position for name, p in engine.pollers.items()})
 
 
 def check_captures(engine: Engine, plans: Mapping[ViewName, ViewPlan]) -> dict[SourceName, str]:
@@ -108,9 +106,8 @@ def forget_renewed(cut: Cut, generations: Mapping[SourceName, str]) -> Cut:
 
 
 def starting_positions(engine: Engine, cut: Cut) -> dict[SourceName, Position]:
-    """The cut's positions, and the present of sources that are new to it."""
-    new = [s for s in engine.generations if s not in cut.positions]
-    return {**cut.positions, **{s: engine.catalog.source(s).position() for s in new}}
+    """Where each source in use was at the cut; the present of those that are new to it."""
+    return {s: cut.positions.get(s) or engine.catalog.source(s).position() for s in engine.generations}
 
 
 def load(engine: Engine, plans: Sequence[ViewPlan]) -> None:

@@ -6,10 +6,12 @@ closures. Connections to sources are kept per worker process.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -300,11 +302,16 @@ class _Membership:
 
 
 def _filler(kind: pa.DataType) -> object:
+    """Any value of the type will do: the flag beside it says that it stands for NULL."""
     if pa.types.is_string(kind):
         return ""
     if pa.types.is_binary(kind):
         return b""
-    return pa.array([0], pa.int64()).cast(kind)[0].as_py() if not pa.types.is_boolean(kind) else False
+    if pa.types.is_decimal(kind):
+        return Decimal(0)
+    if pa.types.is_date(kind):
+        return dt.date(1970, 1, 1)
+    return False if pa.types.is_boolean(kind) else pa.scalar(0, pa.int64()).cast(kind).as_py()
 
 
 @dataclass(frozen=True)

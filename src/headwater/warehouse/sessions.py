@@ -23,7 +23,10 @@ PIN_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Pin:
+    """`seq` is the state its owner reads, at or before the cut's."""
+
     cut: Cut
+    seq: int
     owner: str
     expires: float
 
@@ -31,8 +34,8 @@ class Pin:
 class PinnedCut:
     """Holds a pin on a cut until closed, renewing it in the background."""
 
-    def __init__(self, storage: Storage, cut: Cut) -> None:
-        self._storage, self.cut = storage, cut
+    def __init__(self, storage: Storage, cut: Cut, at: int | None = None) -> None:
+        self._storage, self.cut, self._at = storage, cut, cut.seq if at is None else at
         self._name = f"{FOLDER}/{uuid.uuid4().hex}.json"
         self._done = threading.Event()
         self._write()
@@ -50,7 +53,7 @@ class PinnedCut:
 
     def _write(self) -> None:
         owner = f"process {os.getpid()} on {socket.gethostname()}"
-        pin = {"cut": self.cut.to_json(), "owner": owner, "expires": time.time() + PIN_SECONDS}
+        pin = {"cut": self.cut.to_json(), "seq": self._at, "owner": owner, "expires": time.time() + PIN_SECONDS}
         self._storage.put(self._name, json.dumps(pin).encode())
 
 
@@ -67,5 +70,5 @@ def pins(storage: Storage) -> list[Pin]:
         if raw["expires"] < time.time():
             storage.delete(f"{FOLDER}/{name}")
         else:
-            valid.append(Pin(Cut.from_json(raw["cut"]), raw["owner"], raw["expires"]))
+            valid.append(Pin(Cut.from_json(raw["cut"]), raw["seq"], raw["owner"], raw["expires"]))
     return valid

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.interrupt import interruptible
 from headwater.cli.options import Json
 from headwater.cli.rows import write_lines
 from headwater.cli.screen import busy, messages, results
@@ -75,10 +76,11 @@ def _play(folder: Path, seconds: float, as_json: bool) -> None:
         warehouse = open_warehouse(folder)
         with _said("change capture at all three (headwater setup)", as_json):
             warehouse.setup()
-        with _said("Spark", as_json):
-            _ = warehouse.spark
-        meter, written = _maintain(warehouse, folder, server.url("shop"), seconds, as_json)
-        checked = _verify(warehouse, as_json)
+        with _said("Spark, and the plans of three views", as_json):
+            warehouse.plans()
+        with interruptible():
+            meter, written = _maintain(warehouse, folder, server.url("shop"), seconds, as_json)
+            checked = _verify(warehouse, as_json)
     finally:
         stack.__exit__(None, None, None)
     _report(warehouse, meter, written, checked, as_json)
@@ -94,11 +96,11 @@ def _maintain(
     warehouse: Warehouse, folder: Path, shop_url: str, seconds: float, as_json: bool
 ) -> tuple[Meter, dict[str, int]]:
     """Load, let the writers write, and drain."""
-    from headwater.cli.demo.writers import Writers
+    from headwater.cli.demo.writers import WriterProcess
     from headwater.cli.display import display_for
     from headwater.runtime.engine import Engine
 
-    writers = Writers(folder, shop_url, seconds, PER_SECOND)
+    writers = WriterProcess(folder, shop_url, seconds, PER_SECOND)
     display = display_for(sys.stdout, as_json, "headwater demo")
     with display, Engine(warehouse.config, warehouse.spark, warehouse.catalog, display) as engine:
         try:
@@ -172,13 +174,13 @@ def _next_steps(folder: Path, seq: int) -> None:
 
 def _serve(folder: Path) -> None:
     from headwater.cli.demo.postgres import Postgres
-    from headwater.cli.demo.writers import Writers
+    from headwater.cli.demo.writers import WriterProcess
 
     if not (folder / "headwater.toml").exists():
         raise UsageError(f"no demo has been played in {folder}", "run 'headwater demo' first")
     server = Postgres(folder / "postgres")
     with server.running():
-        writers = Writers(folder, server.url("shop"), float("inf"), SLOWLY)
+        writers = WriterProcess(folder, server.url("shop"), float("inf"), SLOWLY)
         screen = results()
         screen.print(f"PostgreSQL runs, and about {SLOWLY:.0f} transactions a second are applied, until Ctrl-C.")
         screen.print(f"In another terminal: cd {folder}, then headwater run, plan, verify …", markup=False)

@@ -1,25 +1,64 @@
-"""The demo's applications: concurrent writers that know nothing of Headwater.
+"""The demo's applications: concurrent writers that know nothing of Headwater, in a process of their own.
 
-The SQLite ones mark their transactions, so that each is seen as one: SQLite itself does not say where one ends.
+The SQLite ones mark their transactions, so that each is seen as one: SQLite itself does not say where one ends. The
+process is their own because no other may write a SQLite source (see `sources.sqlite_files`).
+
+    python -m headwater.cli.demo.writers FOLDER SHOP_URL SECONDS PER_SECOND
+
+writes for so long, or until its standard input ends, and then says as JSON how many transactions it committed.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psycopg
 
 from headwater.cli.demo.world import CITIES, CUSTOMERS, PRODUCTS, order, person, product, sqlite
+from headwater.model.errors import HeadwaterError
 
 MARK = "INSERT INTO _headwater_transaction (tag) VALUES (NULL)"
+
+
+class WriterProcess:
+    """The writers as the demo sees them."""
+
+    def __init__(self, folder: Path, shop_url: str, seconds: float, per_second: float) -> None:
+        arguments = (str(folder), shop_url, str(seconds), str(per_second))
+        self._command = (sys.executable, "-m", "headwater.cli.demo.writers", *arguments)
+        self._process: subprocess.Popen[str] | None = None
+        self.committed: dict[str, int] = {}
+
+    def start(self) -> None:
+        pipe = subprocess.PIPE  # a session of its own: Ctrl-C at the terminal is for us alone
+        self._process = subprocess.Popen(
+            self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        )
+
+    @property
+    def busy(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """Wait for their last transactions."""
+        if self._process is None:
+            return
+        said, complaints = self._process.communicate(timeout=30)  # ends their input
+        if self._process.returncode:
+            last = complaints.strip().splitlines()[-1:] or [f"exit code {self._process.returncode}"]
+            raise HeadwaterError(f"the demo's writers failed: {last[0]}", "try again")
+        self.committed = json.loads(said)
 
 
 class Writers:
@@ -28,43 +67,39 @@ class Writers:
     def __init__(self, folder: Path, shop_url: str, seconds: float, per_second: float) -> None:
         self._stop = threading.Event()
         self._seconds = seconds
-        self.committed: dict[str, int] = {"shop": 0, "crm": 0, "stock": 0}
-        self.errors: list[BaseException] = []
         self._counting = threading.Lock()
-        share = {"shop": 0.35, "crm": 0.1, "stock": 0.2}
-        jobs: list[tuple[str, Callable[[], Any], Callable[[Any, random.Random], bool]]] = [
-            ("shop", lambda: psycopg.connect(shop_url), serve_customer),
-            ("shop", lambda: psycopg.connect(shop_url), serve_customer),
-            ("crm", lambda: sqlite(folder / "crm.db"), edit_register),
-            ("stock", lambda: sqlite(folder / "stock.db"), reprice),
-        ]
-        self._threads = [
-            threading.Thread(target=self._write, args=(Job(*job, per_second * share[job[0]], seed),), daemon=True)
-            for seed, job in enumerate(jobs)
+        self._committed = {"shop": 0, "crm": 0, "stock": 0}
+        self._errors: list[BaseException] = []
+        self._jobs = [
+            Job("shop", lambda: psycopg.connect(shop_url), serve_customer, per_second * 0.35, 1),
+            Job("shop", lambda: psycopg.connect(shop_url), serve_customer, per_second * 0.35, 2),
+            Job("crm", lambda: sqlite(folder / "crm.db"), edit_register, per_second * 0.1, 3),
+            Job("stock", lambda: sqlite(folder / "stock.db"), reprice, per_second * 0.2, 4),
         ]
 
-    def start(self) -> None:
-        for thread in self._threads:
+    def run(self, until: IO[str]) -> dict[str, int]:
+        """Write until the time is over or `until` ends; returns the transactions committed per source."""
+        threads = [threading.Thread(target=self._write, args=(job,)) for job in self._jobs]
+        threading.Thread(target=self._listen, args=(until,), daemon=True).start()
+        for thread in threads:
             thread.start()
+        for thread in threads:
+            thread.join()
+        if self._errors:
+            raise self._errors[0]
+        return self._committed
 
-    @property
-    def busy(self) -> bool:
-        return any(thread.is_alive() for thread in self._threads)
-
-    def stop(self) -> None:
+    def _listen(self, until: IO[str]) -> None:
+        until.read()
         self._stop.set()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(timeout=10)
-        if self.errors:
-            raise self.errors[0]
 
     def _write(self, job: Job) -> None:
         try:
             with closing(job.connect()) as connection:
                 self._write_to(connection, job)
         except BaseException as error:
-            self.errors.append(error)
+            self._errors.append(error)
+            self._stop.set()
 
     def _write_to(self, connection: Any, job: Job) -> None:
         chance, started, done = random.Random(job.seed), time.monotonic(), 0
@@ -72,7 +107,7 @@ class Writers:
             done += 1
             if job.transact(connection, chance):
                 with self._counting:
-                    self.committed[job.source] += 1
+                    self._committed[job.source] += 1
             self._stop.wait(max(0.0, started + done / job.per_second - time.monotonic()))
 
 
@@ -156,3 +191,13 @@ class marked:  # noqa: N801 # reads as what it does
             self._connection.commit()
         else:
             self._connection.rollback()
+
+
+def main() -> None:
+    folder, shop_url, seconds, per_second = sys.argv[1:]
+    committed = Writers(Path(folder), shop_url, float(seconds), float(per_second)).run(until=sys.stdin)
+    print(json.dumps(committed))
+
+
+if __name__ == "__main__":
+    main()
