@@ -1,6 +1,6 @@
 """Headwater in each scenario of the bench: one function, one process, one JSON line.
 
-    python bench/scenarios.py burst --n 1000000 --u 200000
+python bench/scenarios.py burst --n 1000000 --u 200000
 """
 
 from __future__ import annotations

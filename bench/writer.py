@@ -1,6 +1,6 @@
 """The application, in a process of its own: two copies of the SQLite library in one process lose each other's locks.
 
-    python bench/writer.py FOLDER N U SEED FIRST LAST [PER_SECOND]
+python bench/writer.py FOLDER N U SEED FIRST LAST [PER_SECOND]
 """
 
 from __future__ import annotations

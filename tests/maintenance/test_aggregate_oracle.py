@@ -378,17 +378,7 @@ KEY_TYPES = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(
-            k, marks=pytest.mark.xfail(strict=True, reason="tasks._filler casts 0 from int64 to the key's type")
-        )
-        if k in ("decimal", "date")
-        else k
-        for k in KEY_TYPES
-    ],
-)
+@pytest.mark.parametrize("kind", KEY_TYPES)
 def test_groups_of_every_type_find_their_state(kind: str) -> None:
     column = pa.chunked_array([KEY_TYPES[kind]])
     assert tasks._Membership([column]).holds([column]).tolist() == [True, True, True]

@@ -48,6 +48,9 @@ ROWS_PER_PART = 4_000
 GATHER_SECONDS = 0.3
 """So long the first poll of a round waits for the others."""
 
+UNKNOWN_ROWS = 1_000_000
+"""What a table without statistics is taken to hold: better to ask for a few keys than to read everything."""
+
 FOREVER = 2**62
 
 
@@ -268,6 +271,7 @@ class Engine:
         if before:
             wait(before)  # an aggregation builds on the one before it
         plan = view.plan
+        tables = self.catalog.schemas(plan.view)
         rows = sum(n for s in batch.segments for t, (_, n) in s.tables.items() if t in plan.schemas)
         work = WaveWork(
             view=plan.view,
@@ -278,7 +282,8 @@ class Engine:
             positions=batch.segments[-1].positions,
             specs={t.source: self.config.sources[t.source] for t in plan.view.tables},
             schemas=plan.schemas,
-            sizes={t: s.rows or 0 for t, s in self.catalog.schemas(plan.view).items()},
+            sizes={t: UNKNOWN_ROWS if s.rows is None else s.rows for t, s in tables.items()},
+            leading={t: frozenset(i[0] for i in (s.key, *s.indexes) if i) for t, s in tables.items()},
             parts=max(1, min(self.spark.sparkContext.defaultParallelism, rows // ROWS_PER_PART)),
             one_state=plan.view.level is not Level.COMPLETE,
         )
@@ -298,6 +303,9 @@ class Engine:
                 written = future.result()
             except HeadwaterError as error:
                 self._failed(batch, self.views[name], error)
+                continue
+            except Exception as error:  # a defect of ours must not take the other views with it
+                self._failed(batch, self.views[name], HeadwaterError(f"unexpected {type(error).__name__}: {error}"))
                 continue
             self._pauses.pop(name, None)
             self.meter.computed(name, written)

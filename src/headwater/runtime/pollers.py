@@ -65,6 +65,10 @@ class Poller:
         except HeadwaterError as error:
             self.failed(error)
             return error
+        except Exception as error:  # a defect of ours, or a driver's: shown, tried again, and the others go on
+            unexpected = HeadwaterError(f"unexpected {type(error).__name__}: {error}")
+            self.failed(unexpected)
+            return unexpected
         if self.state.state != "ok":
             self.state = SourceState(since=time.time())
         self.state = SourceState("ok", "", self.state.since, poll.more)

@@ -22,7 +22,7 @@ from headwater.model.errors import HeadwaterError, HistoryGone, PositionTrimmed,
 from headwater.model.names import Seq, SourceName, TableName, ViewName
 from headwater.runtime.catalog import SourceCatalog, define_views
 from headwater.runtime.config import Config, load_config
-from headwater.runtime.resolve import find_view, pinned_views
+from headwater.runtime.resolve import find_view, pinned_views, settled_views
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.format import check_format
@@ -286,7 +286,7 @@ class Warehouse:
             try:
                 names = [find_view(pin.cut, v) for v in views] or list(pin.cut.views)
                 known = [n for n in names if n in self.views]
-                pinned = pinned_views(pin.cut, self.cuts, known, at)
+                pinned = settled_views(pin.cut, known) if at is None else pinned_views(pin.cut, self.cuts, known, at)
                 plans = self.plans(known)
                 verifier = Verifier(self.spark, self.config, self.catalog, pin.cut)
                 return verifier.verify([plans[n] for n in known], pinned, progress)

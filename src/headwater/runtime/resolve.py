@@ -30,23 +30,28 @@ def pinned_views(cut: Cut, cuts: CutLog, names: Iterable[ViewName], at: int | No
     """The tables to read for these views at one state."""
     states = {name: cut.views[name] for name in names}
     if at is None:
-        everything = Seq(2**62)
+        everything = Seq(2**62)  # convergence promises nothing of order, so what is there is shown
         return {
             name: _pinned(s, everything if s.level == Level.CONVERGENT.value else s.seq) for name, s in states.items()
         }
     if at > cut.seq:
         raise HistoryGone(f"there is no state {at} yet", f"the newest one is {cut.seq}")
-    for name, state in states.items():
-        if at < state.horizon:
-            raise HistoryGone(
-                f"state {at} of view {name} is older than its history",
-                f"the oldest state kept is {state.horizon}; [warehouse] history says how many are kept",
-            )
     seq = Seq(at)
     if any(s.level != Level.COMPLETE.value for s in states.values()):
         older = cuts.before(seq)
         seq = older.seq if older is not None else seq
+    for name, state in states.items():
+        if seq < state.horizon:
+            raise HistoryGone(
+                f"state {at} of view {name} is older than its history",
+                f"the oldest state kept is {state.horizon}; [warehouse] history says how many are kept",
+            )
     return {name: _pinned(s, Seq(min(seq, s.seq))) for name, s in states.items()}
+
+
+def settled_views(cut: Cut, names: Iterable[ViewName]) -> Mapping[ViewName, Pinned]:
+    """These views at the newest transaction up to which each is whole: what a check compares with the sources."""
+    return {name: _pinned(cut.views[name], cut.views[name].seq) for name in names}
 
 
 def _pinned(state: ViewState, seq: Seq) -> Pinned:

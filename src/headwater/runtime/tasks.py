@@ -10,7 +10,7 @@ import datetime as dt
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 
 import numpy as np
@@ -63,6 +63,8 @@ class WaveWork:
     specs: Mapping[SourceName, SourceSpec]
     schemas: Mapping[TableName, pa.Schema]
     sizes: Mapping[TableName, int]
+    leading: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
+    """Per table, the columns some index begins with; a table not mentioned is taken to have what is needed."""
     parts: int = 1
     one_state: bool = False
     """Label the whole batch with `hi`: strong consistency, one state per batch."""
@@ -85,9 +87,11 @@ class Tally:
         return Tally(**{name: mine + theirs for (name, mine), theirs in pairs})
 
 
-def scans(question: Question, rows: int) -> bool:
-    """Whether reading the whole table is cheaper than asking for the keys."""
-    return not question.key or question.keys.num_rows * ASK_COST > rows
+def scans(question: Question, rows: int, leading: frozenset[str] | None = None) -> bool:
+    """Whether reading the whole table is cheaper than asking for the keys: there are many, or no index finds them."""
+    if not question.key or question.keys.num_rows * ASK_COST > rows:
+        return True
+    return leading is not None and leading.isdisjoint(question.key)
 
 
 def core_changes(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
@@ -136,7 +140,7 @@ def _answer(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
     tally.keys += question.keys.num_rows
     columns = [work.schemas[question.table].field(c) for c in question.columns]
     schema = pa.schema([pa.field(ORDINAL, pa.int64()), *columns, pa.field(COUNT, pa.int64())])
-    if scans(question, work.sizes.get(question.table, 0)):
+    if scans(question, work.sizes.get(question.table, 0), work.leading.get(question.table)):
         tally.scans += 1
         batches = _scan_for(source, question, at)
     else:

@@ -155,7 +155,7 @@ def _report(
 def _next_steps(folder: Path, seq: int) -> None:
     headwater = "headwater" if shutil.which("headwater") else str(Path(sys.argv[0]).absolute())
     where = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-    query = "SELECT city, count(*) AS orders, sum(amount) AS amount FROM open_orders GROUP BY city ORDER BY amount DESC"
+    query = "SELECT city, sum(amount) AS amount FROM open_orders GROUP BY city ORDER BY 2 DESC"
     screen = results()
     screen.print("\n[bold]Look around[/] (no server needed):\n")
     for line in (
