@@ -17,18 +17,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import chain_postgres
-import chain_sqlite
-import measure
 import numpy as np
 import pyarrow.parquet as pq
+
+import chain_postgres
+import chain_sqlite
+import headwater
+import measure
 from chain import RELATIONS, Answer, Chain, row_hash
 from chain_sql import view_sql
-from writer import applied, write
-
-import headwater
 from headwater.runtime.engine import Engine
 from headwater.runtime.tasks import Tally
+from writer import applied, write
 
 OUT = Path(__file__).resolve().parent / "out"
 SPARE = 20_000
@@ -95,13 +95,14 @@ def burst(n: int, u: int) -> dict[str, Any]:
     """All U transactions wait; from reading them to the visible cut record, every one a state of its own."""
     chain = Chain(n, u)
     data, warehouse = sqlite_project(chain)
-    with measure.TreeMemory() as memory, running(warehouse) as (engine, load):
+    with measure.TreeMemory() as whole, running(warehouse) as (engine, load):
         first = warm(engine, data, chain)
         applied(data, chain, first, u)
         before, seq = engine.meter.tally, engine.cut.seq
-        seconds = caught_up(engine)
+        with measure.TreeMemory() as memory:
+            seconds = caught_up(engine)
         done = engine.cut.seq - seq
-        facts = spent(before, engine.meter.tally)
+        facts = spent(before, engine.meter.tally) | {"load_peak_mb": whole.peak_mb}
         peak = memory.peak_mb
         read = time.perf_counter()
         found = answer(warehouse)

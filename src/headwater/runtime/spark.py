@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import gc
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +24,7 @@ from headwater.runtime.config import Config
 _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "640m",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
@@ -31,7 +33,8 @@ _DEFAULTS = {
     "spark.python.daemon.module": "headwater.runtime.daemon",
     "spark.python.worker.reuse": "true",
     "spark.scheduler.mode": "FAIR",
-    "spark.sql.autoBroadcastJoinThreshold": "64m",
+    "spark.sql.autoBroadcastJoinThreshold": "4m",
+    "spark.sql.join.preferSortMergeJoin": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -63,7 +66,7 @@ def start_spark(config: Config) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     options = {**_DEFAULTS, "spark.local.dir": str(quiet.parent), **config.spark_options}
-    flags = f"-Dlog4j2.configurationFile={quiet} -XX:+UseSerialGC -Xshare:auto"
+    flags = f"-Dlog4j2.configurationFile={quiet} -XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30 -Xshare:auto"
     options["spark.driver.extraJavaOptions"] = f"{flags} {options.get('spark.driver.extraJavaOptions', '')}".strip()
     if not config.spark_master.startswith("local"):
         options.pop("spark.driver.host", None)
@@ -83,6 +86,17 @@ def start_spark(config: Config) -> SparkSession:
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # we say it in a sentence
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     return session
+
+
+def give_back_memory(spark: SparkSession) -> None:
+    """After a first load the JVM's heap is mostly empty: hand it back to the machine."""
+    jvm = spark.sparkContext._jvm
+    if jvm is None:
+        return
+    gc.collect()  # our own hands on the JVM's objects
+    for _ in range(2):  # the first finds what is no longer used, the second takes what its cleaner then let go
+        jvm.System.gc()
+        time.sleep(0.2)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from headwater.runtime.plans import ViewPlan
 from headwater.runtime.pollers import Poller
 from headwater.runtime.recovery import recover, remove_strangers
 from headwater.runtime.schema_watch import SchemaWatch
+from headwater.runtime.spark import give_back_memory
 from headwater.runtime.staging import FOLDER, StagedCut, Staging, wanted
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.views import ManagedView, new_view
@@ -131,6 +132,7 @@ def load(engine: Engine, plans: Sequence[ViewPlan]) -> None:
     engine.views.update(loaded)
     engine.show_cut()
     staged.remove()
+    give_back_memory(engine.spark)
 
 
 def _load_was_interrupted(engine: Engine) -> bool:
