@@ -1,0 +1,156 @@
+"""make bench: Headwater beside its peers, in one run on one machine, as a table and as JSON.
+
+    python bench/run.py                        everything (about half an hour; data sets and peers are kept for next time)
+    python bench/run.py --quick                a tenth of the size, without growth to 10M
+    python bench/run.py --only burst,small     some sections: burst, small, growth, freshness, capture, reading
+    python bench/run.py --no-peers             Headwater alone
+
+Every row says where its clock stops: at the change, at the visible cut, or at the full view. Ratios are from this run;
+a machine that is busy with other things makes all of it worthless, so its load is printed beside each row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import measure
+import run_peers
+from chain import Chain
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE / "out"
+SECTIONS = ("burst", "small", "growth", "freshness", "capture", "reading")
+CONSOLE = Console(width=None if os.isatty(1) else 140)
+
+Facts = dict[str, Any]
+
+
+def scenario(name: str, n: int, u: int) -> Facts:
+    """One scenario in a process of its own."""
+    CONSOLE.print(f"[dim]headwater {name}, N={n:,} …[/]")
+    command = [sys.executable, str(HERE / "scenarios.py"), name, "--n", str(n), "--u", str(u)]
+    (OUT / "logs").mkdir(parents=True, exist_ok=True)
+    done = measure.run_measured(command, timeout=1800, log=OUT / "logs" / f"headwater-{name}-{n}")
+    lines = done.output.strip().splitlines()
+    if done.code != 0 or not lines:
+        return {"scenario": name, "n": n, "note": f"failed: {done.errors.strip().splitlines()[-1:]}"}
+    return dict(json.loads(lines[-1]))
+
+
+def show(title: str, rows: list[tuple[str, ...]], columns: tuple[str, ...]) -> None:
+    table = Table(title=title, title_justify="left")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left")
+    for row in rows:
+        table.add_row(*row)
+    CONSOLE.print(table)
+
+
+def burst(options: argparse.Namespace) -> Facts:
+    n, u = options.n, options.u
+    ours = scenario("burst", n, u)
+    one = scenario("single", n, u)
+    peers = [] if options.no_peers else run_peers.run(Chain(n, u), list(run_peers.PEERS))
+    rows = [{"peer": "headwater", "version": "complete", **ours}, *peers]
+    measure.print_table(rows, title=f"burst: N={n:,} rows a table, U={u:,} transactions waiting", baseline="headwater")
+    if "updates_per_s" in ours and "transactions_per_s" in one:
+        ratio = ours["updates_per_s"] / one["transactions_per_s"]
+        CONSOLE.print(
+            f"one transaction at a time (SWEEP's schedule, {one['sample']} measured, extrapolated): "
+            f"{one['transactions_per_s']:.1f}/s, {one['questions'] / one['sample']:.1f} questions each; "
+            f"the batch is {ratio:,.0f} times as fast with {ours['questions']} questions in all"
+        )
+    return {"headwater": ours, "single": one, "peers": peers}
+
+
+def small(options: argparse.Namespace) -> Facts:
+    ours = scenario("small", options.n, 0)
+    names = [] if options.no_peers else ["spark-recompute", "duckdb-recompute"]
+    peers = run_peers.run(Chain(options.n, 1000), names)
+    rows = [("headwater, to the visible cut", f"{ours.get('small_s', 0):.3f}", "1.0")]
+    rows += [
+        (p["peer"], f"{p['burst_s']:.3f}", f"{p['burst_s'] / ours['small_s']:.1f}") for p in peers if "burst_s" in p
+    ]
+    rows.append(("headwater, reading the full view", f"{ours.get('full_view_read_s', 0):.3f}", ""))
+    show(f"small batch: 1,000 transactions, N={options.n:,}", rows, ("", "seconds", "x headwater"))
+    return {"headwater": ours, "peers": peers}
+
+
+def growth(options: argparse.Namespace) -> Facts:
+    sizes = [10_000, 100_000, 1_000_000] if options.quick else [10_000, 100_000, 1_000_000, 10_000_000]
+    found = {n: scenario("small", n, 0) for n in sizes}
+    base = found[sizes[0]].get("small_s")
+    rows = [
+        (
+            f"{n:,}",
+            f"{f['small_s']:.3f}",
+            f"{f['small_s'] / base:.2f}",
+            f"{f['peak_rss_mb']:,.0f}",
+            f"{f['load_s']:.1f}",
+        )
+        if "small_s" in f and base
+        else (f"{n:,}", str(f.get("note", "")), "", "", "")
+        for n, f in found.items()
+    ]
+    show("growth: 1,000 transactions", rows, ("N", "seconds", f"x N={sizes[0]:,}", "peak MB", "first load s"))
+    return {str(n): f for n, f in found.items()}
+
+
+def freshness(options: argparse.Namespace) -> Facts:
+    f = scenario("freshness", min(options.n, 100_000), 0)
+    rows = [(k, f"{f[k]:.3f}" if isinstance(f[k], float) else str(f[k])) for k in f if k.endswith("_s")]
+    rows += [(k, str(f[k])) for k in ("transactions", "cuts", "note") if k in f]
+    show("freshness: 500 transactions a second for a minute, commit to visible", rows, ("", ""))
+    return f
+
+
+def capture(options: argparse.Namespace) -> Facts:
+    f = scenario("capture", 100_000, 20_000)
+    rows = []
+    for engine in ("sqlite", "postgres"):
+        if f"{engine}_plain_tx_per_s" in f:
+            plain, captured = f[f"{engine}_plain_tx_per_s"], f[f"{engine}_captured_tx_per_s"]
+            rows.append((engine, f"{plain:,.0f}", f"{captured:,.0f}", f"{captured / plain:.2f}"))
+    show("capture: single-row transactions a second", rows, ("", "plain", "captured", "ratio"))
+    return f
+
+
+def reading(options: argparse.Namespace) -> Facts:
+    f = scenario("reading", options.n, options.u)
+    scan = f.get("parquet_scan_s")
+    rows = [(k.removesuffix("_s"), f"{f[k]:.3f}", f"{f[k] / scan:.1f}") for k in f if k.endswith("_s") and scan]
+    show(f"reading a view of {f.get('newest_rows', 0):,} rows", rows, ("", "seconds", "x Parquet scan"))
+    return f
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=1_000_000, help="rows per relation")
+    parser.add_argument("--u", type=int, default=200_000, help="transactions of the burst")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--only", default=",".join(SECTIONS))
+    parser.add_argument("--out", type=Path, default=OUT / "bench.json")
+    options = parser.parse_args()
+    if options.quick:
+        options.n, options.u = options.n // 10, options.u // 10
+    wanted = options.only.split(",")
+    if unknown := [name for name in wanted if name not in SECTIONS]:
+        parser.error(f"no such section: {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    results: Facts = {"cores": os.cpu_count(), "load_at_start": os.getloadavg()[0]}
+    for name in wanted:
+        results[name] = globals()[name](options)
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(results, indent=1) + "\n")
+    CONSOLE.print(f"also in {options.out}")
+
+
+if __name__ == "__main__":
+    main()
