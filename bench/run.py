@@ -1,6 +1,6 @@
 """make bench: Headwater beside its peers, in one run on one machine, as a table and as JSON.
 
-    python bench/run.py                        everything (about half an hour; data sets and peers are kept for next time)
+    python bench/run.py                        everything (about half an hour; data and peers are kept for next time)
     python bench/run.py --quick                a tenth of the size, without growth to 10M
     python bench/run.py --only burst,small     some sections: burst, small, growth, freshness, capture, reading
     python bench/run.py --no-peers             Headwater alone
@@ -18,11 +18,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
 import measure
 import run_peers
 from chain import Chain
-from rich.console import Console
-from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE / "out"

@@ -66,7 +66,8 @@ def start_spark(config: Config) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     options = {**_DEFAULTS, "spark.local.dir": str(quiet.parent), **config.spark_options}
-    flags = f"-Dlog4j2.configurationFile={quiet} -XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30 -Xshare:auto"
+    heap = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
+    flags = f"-Dlog4j2.configurationFile={quiet} {heap} -Xshare:auto"
     options["spark.driver.extraJavaOptions"] = f"{flags} {options.get('spark.driver.extraJavaOptions', '')}".strip()
     if not config.spark_master.startswith("local"):
         options.pop("spark.driver.host", None)
