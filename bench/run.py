@@ -57,9 +57,14 @@ def show(title: str, rows: list[tuple[str, ...]], columns: tuple[str, ...]) -> N
 def burst(options: argparse.Namespace) -> Facts:
     n, u = options.n, options.u
     ours = scenario("burst", n, u)
+    there = scenario("burst_postgres", n, u)
     one = scenario("single", n, u)
     peers = [] if options.no_peers else run_peers.run(Chain(n, u), list(run_peers.PEERS))
-    rows = [{"peer": "headwater", "version": "complete", **ours}, *peers]
+    rows = [
+        {"peer": "headwater", "version": "SQLite", **ours},
+        {"peer": "headwater", "version": "PostgreSQL", "correct": False, **there},
+        *peers,
+    ]
     measure.print_table(rows, title=f"burst: N={n:,} rows a table, U={u:,} transactions waiting", baseline="headwater")
     if "updates_per_s" in ours and "transactions_per_s" in one:
         ratio = ours["updates_per_s"] / one["transactions_per_s"]
@@ -68,7 +73,7 @@ def burst(options: argparse.Namespace) -> Facts:
             f"{one['transactions_per_s']:.1f}/s, {one['questions'] / one['sample']:.1f} questions each; "
             f"the batch is {ratio:,.0f} times as fast with {ours['questions']} questions in all"
         )
-    return {"headwater": ours, "single": one, "peers": peers}
+    return {"headwater": ours, "headwater_postgres": there, "single": one, "peers": peers}
 
 
 def small(options: argparse.Namespace) -> Facts:

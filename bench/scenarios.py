@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pyarrow.parquet as pq
 
 import chain_postgres
@@ -28,6 +29,7 @@ from chain import RELATIONS, Answer, Chain, row_hash
 from chain_sql import view_sql
 from headwater.runtime.engine import Engine
 from headwater.runtime.tasks import Tally
+from postgres_peer import running_postgres
 from writer import applied, write
 
 OUT = Path(__file__).resolve().parent / "out"
@@ -112,6 +114,38 @@ def burst(n: int, u: int) -> dict[str, Any]:
         "peak_rss_mb": peak, "full_view_read_s": read, "correct": found == chain.answer_after() and done == u - first,
         "states": "every update", "ends_at": "visible",
     }  # fmt: skip
+
+
+def burst_postgres(n: int, u: int) -> dict[str, Any]:
+    """The same burst over four PostgreSQL databases."""
+    chain = Chain(n, u)
+    with running_postgres() as (connection, url):
+        urls = []
+        for i in range(RELATIONS):
+            connection.execute(f"CREATE DATABASE r{i + 1}")
+            urls.append(url.replace("/postgres?", f"/r{i + 1}?"))
+            with psycopg.connect(urls[i], autocommit=True) as database:
+                chain_postgres.load(database, chain, [i])
+        folder = OUT / "projects" / f"{os.getpid()}"
+        shutil.rmtree(folder, ignore_errors=True)
+        warehouse = project(folder, urls, [f"r{i + 1}" for i in range(RELATIONS)])
+
+        def applied_there(part: slice) -> None:
+            for i in range(RELATIONS):
+                with psycopg.connect(urls[i], autocommit=True) as database:
+                    chain_postgres.apply(database, chain.transactions[part], [i])
+
+        with running(warehouse) as (engine, load):
+            applied_there(slice(0, 1000))
+            engine.catch_up()
+            applied_there(slice(1000, u))
+            before, seq = engine.meter.tally, engine.cut.seq
+            seconds = caught_up(engine)
+            done = engine.cut.seq - seq
+            found = answer(warehouse)
+        return {"load_s": load, "burst_s": seconds, "transactions": done, "updates_per_s": done / seconds,
+                **spent(before, engine.meter.tally), "correct": found == chain.answer_after(),
+                "states": "every update", "ends_at": "visible"}  # fmt: skip
 
 
 def small(n: int, u: int) -> dict[str, Any]:
@@ -201,8 +235,6 @@ def reading(n: int, u: int) -> dict[str, Any]:
 
 def capture(n: int, u: int) -> dict[str, Any]:
     """Single-row transactions of one writer, with and without capture."""
-    from postgres_peer import running_postgres  # the server of the peers' harness
-
     chain = Chain(n, u)
     facts = {}
     for name in ("plain", "captured"):
@@ -225,7 +257,7 @@ def capture(n: int, u: int) -> dict[str, Any]:
     return facts
 
 
-SCENARIOS = {f.__name__: f for f in (burst, small, single, freshness, reading, capture)}
+SCENARIOS = {f.__name__: f for f in (burst, burst_postgres, small, single, freshness, reading, capture)}
 
 
 def main() -> None:

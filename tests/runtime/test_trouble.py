@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -177,3 +179,33 @@ def test_a_warehouse_of_a_newer_version_is_left_alone(world: World, loaded: head
         world.open().run(until_caught_up=True)
     with pytest.raises(WarehouseError, match="newer"):
         world.open().rows("totals")
+
+
+def test_a_full_disk_stops_the_run_and_loses_nothing(world: World, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)], capture_output=True).returncode:
+        pytest.skip("no right to mount a small file system here")
+    try:
+        text = (world.folder / "headwater.toml").read_text()
+        (world.folder / "headwater.toml").write_text(text + f'[warehouse]\npath = "{disk}/warehouse"\n')
+        warehouse = world.open()
+        warehouse.setup()
+        warehouse.run(until_caught_up=True)
+        before = warehouse.cut().seq
+        filler = disk / "filler"
+        with filler.open("wb") as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+                file.flush()
+        world.act(5)
+        with pytest.raises(WarehouseError, match="no space left"):
+            world.open().run(until_caught_up=True)
+        assert warehouse.cut().seq == before
+        filler.unlink()
+        again = world.open()
+        again.run(until_caught_up=True)
+        for view in again.views:
+            assert seen(again, view) == expected(again, view, world.now())
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

@@ -21,7 +21,7 @@ from headwater.integrator.numbering import number
 from headwater.integrator.relevance import relevant
 from headwater.maintenance.commit_queue import CommitQueue
 from headwater.model.consistency import Level
-from headwater.model.errors import HeadwaterError, SourceUnavailable
+from headwater.model.errors import HeadwaterError, SourceUnavailable, WarehouseError
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.model.source import Poll
 from headwater.runtime import startup
@@ -301,6 +301,8 @@ class Engine:
             batch, name, future = job
             try:
                 written = future.result()
+            except WarehouseError:
+                raise  # no view's fault, and no view can go on
             except HeadwaterError as error:
                 self._failed(batch, self.views[name], error)
                 continue

@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 
@@ -25,6 +26,7 @@ from headwater.maintenance.keys import key_set
 from headwater.maintenance.wave import Ask, wave
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
 from headwater.model.conditions import Condition
+from headwater.model.errors import ConfigError, SourceUnavailable
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import ORDINAL, Chunk, Question, Source, SourceSpec
 from headwater.runtime.failures import telling
@@ -41,6 +43,15 @@ ASK_COST = 12
 """Asking for one key costs about as much as scanning this many rows (measured: `make bench`, questions)."""
 
 _connected: dict[SourceSpec, Source] = {}
+
+
+@contextmanager
+def reachable() -> Iterator[None]:
+    """In a task, a source that is not there is one that has gone away: the driver has seen it. Trying again helps."""
+    try:
+        yield
+    except ConfigError as error:
+        raise SourceUnavailable(error.what, error.fix) from error
 
 
 def connected(spec: SourceSpec) -> Source:
@@ -145,7 +156,8 @@ def _answer(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
         batches = _scan_for(source, question, at)
     else:
         batches = source.ask(question, at)
-    parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
+    with reachable():
+        parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
     answer = pa.concat_tables(parts) if parts else schema.empty_table()
     tally.answers += answer.num_rows
     tally.seconds_asking += time.perf_counter() - started
@@ -352,10 +364,11 @@ def staging(work: ScanWork) -> Callable[[Batches], Batches]:
 def _stage(work: ScanWork, chunk: Chunk) -> int:
     source = connected(work.spec)
     schema = pa.schema([*work.schema, pa.field(COUNT, pa.int64())])
-    parts = [
-        pa.Table.from_batches([b]).select(schema.names).cast(schema)
-        for b in source.scan(chunk, work.columns, work.at, work.conditions)
-    ]
+    with reachable():
+        parts = [
+            pa.Table.from_batches([b]).select(schema.names).cast(schema)
+            for b in source.scan(chunk, work.columns, work.at, work.conditions)
+        ]
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
     if pc.min(rows.column(COUNT)).as_py() not in (1, None):
         rows = consolidate(rows)

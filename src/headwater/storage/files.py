@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from headwater.model.errors import WarehouseError
+from headwater.model.errors import HeadwaterError, WarehouseError
 
 
 class Storage:
@@ -115,18 +115,22 @@ class Storage:
 
 @contextmanager
 def explained(where: str) -> Iterator[None]:
-    """Turn the operating system's refusals into errors that say what to do."""
+    """Turn the operating system's refusals into errors that say what to do. Libraries may have wrapped them in
+    exceptions of their own, so the words count too."""
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
+    except HeadwaterError:
+        raise
+    except Exception as error:
+        number, said = getattr(error, "errno", None), str(error)
+        if number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in said or "os error 28" in said:
             raise WarehouseError(
                 f"no space left at {where}",
                 "free some space and run again: nothing was lost, the last cut is still the newest one",
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise WarehouseError(f"cannot write to {where}: {error.strerror}", "check who owns that folder") from error
-        if error.errno == errno.ENOTDIR:
+        if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise WarehouseError(f"cannot write to {where}: {os.strerror(number)}", "check who owns it") from error
+        if number in (errno.ENOTDIR, errno.EEXIST):
             raise WarehouseError(f"cannot write to {where}: a file is in the way", "choose another path") from error
         raise
 
