@@ -43,8 +43,8 @@ class SourceCatalog:
 
     def refresh(self, name: SourceName) -> Mapping[TableName, TableSchema]:
         """Ask the source anew."""
-        self._tables.pop(name, None)
-        return self.described(name)
+        found = self._tables[name] = self.source(name).describe()
+        return found
 
     def tables(self, source: str) -> Sequence[str]:
         return [str(name).partition(".")[2] for name in self.described(SourceName(source))]

@@ -122,6 +122,8 @@ class Engine:
         self._polling.shutdown(wait=True, cancel_futures=True)
         self._computing.shutdown(wait=True, cancel_futures=True)
         self.chores.close()
+        for poller in self.pollers.values():
+            poller.close()
         self._lock.release()
 
     def start(self, plans: Mapping[ViewName, ViewPlan]) -> None:

@@ -88,3 +88,7 @@ class Poller:
         """Let the source forget what nobody will ask about, in the background."""
         if self.state.state == "ok" and (self._trimming is None or self._trimming.done()):
             self._trimming = self._pool.submit(self._trimmer.trim, below)
+
+    def close(self) -> None:
+        self.source.close()
+        self._trimmer.close()

@@ -39,7 +39,8 @@ def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], polling: ThreadPoo
     newest = engine.journal.newest
     ahead = newest.positions if newest is not None and newest.hi >= cut.seq else {}
     for source in sorted(engine.generations):
-        adapter, trimmer = engine.catalog.source(source), connect(engine.config.sources[source])
+        # connections of their own: an adapter serves one thread at a time, and the catalog's serves the main one
+        adapter, trimmer = connect(engine.config.sources[source]), connect(engine.config.sources[source])
         at = ahead.get(source, positions[source]) if source in cut.positions else positions[source]
         engine.pollers[source] = Poller(adapter, trimmer, polling, at)
     for name, state in engine.cut.views.items():
