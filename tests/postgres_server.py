@@ -46,7 +46,7 @@ class PostgresServer:
             connection.execute(sql.SQL("ALTER USER {} PASSWORD {}").format(sql.Identifier(USER), PASSWORD))
 
     def start(self) -> None:
-        options = f"-h {self.host} -p {self.port} -k {self._data} -F -c max_connections=60 -c shared_buffers=256MB"
+        options = f"-h {self.host} -p {self.port} -k {self._data} -F -c max_connections=400 -c shared_buffers=256MB"
         arguments = ("-w", "-D", str(self._data), "-l", str(self._data / "log"), "-o", options, "start")
         self._pg_ctl(*arguments)
 
