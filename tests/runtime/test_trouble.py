@@ -194,13 +194,17 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(world: World, tmp_path: Pat
         warehouse.run(until_caught_up=True)
         before = warehouse.cut().seq
         filler = disk / "filler"
-        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-            while file.write(b"x" * 4096):
-                pass
-        world.act(5)
+        with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+            engine.start(warehouse.plans())
+            with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+                while file.write(b"x" * 4096):
+                    pass
+            world.act(5)
+            with pytest.raises(WarehouseError, match="no space left"):
+                engine.catch_up()
+        assert warehouse.cut().seq == before
         with pytest.raises(WarehouseError, match="no space left"):
             world.open().run(until_caught_up=True)
-        assert warehouse.cut().seq == before
         filler.unlink()
         again = world.open()
         again.run(until_caught_up=True)

@@ -101,8 +101,8 @@ class Engine:
         self._recent: deque[tuple[float, Cut]] = deque()
 
     def __enter__(self) -> Engine:
-        self._lock.acquire()
         try:
+            self._lock.acquire()
             check_format(self.storage, create=True)
             self._polling = ThreadPoolExecutor(2 * len(self.config.sources) + 1, thread_name_prefix="headwater-poll")
             self._computing = ThreadPoolExecutor(16, thread_name_prefix="headwater-wave")

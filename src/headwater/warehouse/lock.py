@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import IO
 
@@ -28,6 +29,7 @@ class Lock:
     def __init__(self, storage: Storage, purpose: str) -> None:
         self._storage, self._purpose = storage, purpose
         self._file: IO[str] | None = None
+        self._leased = False
 
     def acquire(self) -> None:
         self._storage.make_folder()
@@ -41,11 +43,12 @@ class Lock:
                 holder = file.read()
                 file.close()
                 raise self._refusal(holder) from None
-            file.seek(0)
-            file.truncate()
-            file.write(self._who())
-            file.flush()
             self._file = file
+            with explained(self._storage.url):
+                file.seek(0)
+                file.truncate()
+                file.write(self._who())
+                file.flush()
             return
         held = self._storage.get(NAME)
         if held and json.loads(held).get("expires", 0) > time.time():
@@ -56,15 +59,19 @@ class Lock:
         """Extend a lease; nothing to do on disk."""
         if not self._storage.local:
             self._storage.put(NAME, self._who().encode())
+            self._leased = True
 
     def release(self) -> None:
         if self._file is not None:
-            self._file.seek(0)
-            self._file.truncate()
-            self._file.close()
+            with suppress(OSError):  # on a full disk what was buffered cannot be written, and need not be
+                self._file.seek(0)
+                self._file.truncate()
+            with suppress(OSError):
+                self._file.close()
             self._file = None
-        elif not self._storage.local:
+        elif self._leased:
             self._storage.delete(NAME)
+            self._leased = False
 
     def __enter__(self) -> Lock:
         self.acquire()
