@@ -85,7 +85,9 @@ def warm(engine: Engine, data: Path, chain: Chain) -> int:
 
 def answer(warehouse: headwater.Warehouse) -> Answer:
     rows = warehouse.rows("v")
-    return Answer(rows.num_rows, int(row_hash(*(rows.column(i).to_numpy() for i in range(RELATIONS))).sum()))
+    return Answer(
+        rows.num_rows, int(row_hash(*(rows.column(i).to_numpy().astype(np.int64) for i in range(RELATIONS))).sum())
+    )
 
 
 def spent(before: Tally, after: Tally) -> dict[str, Any]:
@@ -168,14 +170,15 @@ def small(n: int, u: int) -> dict[str, Any]:
 
 
 def single(n: int, u: int) -> dict[str, Any]:
-    """SWEEP's schedule: one transaction after the other through the same machinery, on a sample."""
+    """SWEEP's schedule: one transaction after the other through the same machinery, on a sample (of one relation, so
+    that no two are ever taken in together)."""
     chain = Chain(n, 10_000)
     data, warehouse = sqlite_project(chain, "[run]\nbatch_changes = 1\nparallel = 1\npoll_seconds = 0.01\n")
     with running(warehouse) as (engine, _):
-        applied(data, chain, 0, 5)
+        applied(data, chain, 0, 20, relation=1)
         engine.catch_up()
         before, seq = engine.meter.tally, engine.cut.seq
-        applied(data, chain, 5, 45)
+        applied(data, chain, 20, 220, relation=1)
         seconds = caught_up(engine)
         done = engine.cut.seq - seq
     return {"sample": done, "seconds_each": seconds / done, "transactions_per_s": done / seconds,
