@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,14 +35,16 @@ Facts = dict[str, Any]
 
 
 def scenario(name: str, n: int, u: int) -> Facts:
-    """One scenario in a process of its own."""
+    """One scenario in a process of its own, which samples its own memory."""
     CONSOLE.print(f"[dim]headwater {name}, N={n:,} …[/]")
     command = [sys.executable, str(HERE / "scenarios.py"), name, "--n", str(n), "--u", str(u)]
-    (OUT / "logs").mkdir(parents=True, exist_ok=True)
-    done = measure.run_measured(command, timeout=1800, log=OUT / "logs" / f"headwater-{name}-{n}")
-    lines = done.output.strip().splitlines()
-    if done.code != 0 or not lines:
-        return {"scenario": name, "n": n, "note": f"failed: {done.errors.strip().splitlines()[-1:]}"}
+    log = OUT / "logs" / f"headwater-{name}-{n}.err"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as errors:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=1800, check=False)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode != 0 or not lines:
+        return {"scenario": name, "n": n, "note": f"failed, see {log}"}
     return dict(json.loads(lines[-1]))
 
 

@@ -99,14 +99,14 @@ def burst(n: int, u: int) -> dict[str, Any]:
     """All U transactions wait; from reading them to the visible cut record, every one a state of its own."""
     chain = Chain(n, u)
     data, warehouse = sqlite_project(chain)
-    with measure.TreeMemory() as whole, running(warehouse) as (engine, load):
+    with running(warehouse) as (engine, load):
         first = warm(engine, data, chain)
         applied(data, chain, first, u)
         before, seq = engine.meter.tally, engine.cut.seq
         with measure.TreeMemory() as memory:
             seconds = caught_up(engine)
         done = engine.cut.seq - seq
-        facts = spent(before, engine.meter.tally) | {"load_peak_mb": whole.peak_mb}
+        facts = spent(before, engine.meter.tally)
         peak = memory.peak_mb
         read = time.perf_counter()
         found = answer(warehouse)

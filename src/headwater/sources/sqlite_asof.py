@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
@@ -119,7 +120,7 @@ def _spelled(table: Table, keys: pa.Table) -> Iterator[tuple[pa.ChunkedArray, pa
             spelled = spelled.join(other, _INDEX, join_type="inner")
         spelled = spelled.sort_by([(c, "ascending") for c in names]).combine_chunks()
         if spelled.num_rows:
-            rows = pa.array(range(spelled.num_rows), pa.int64())
+            rows = pa.array(np.arange(spelled.num_rows))
             bound = pa.table([rows, *(spelled.column(c) for c in names)], names=[_ROW, *names])
             yield spelled.column(_INDEX), bound.combine_chunks().to_batches()[0]
 
