@@ -201,14 +201,15 @@ class Engine:
         for poller in self.pollers.values():
             answer = poller.finish(self.config.poll_seconds)
             if isinstance(answer, HeadwaterError):
-                self._halt(self.watch.check(poller.name))
+                if not answer.retry_helps:  # no use in asking a source that is away about its tables
+                    self._halt(self.watch.check(poller.name))
             elif answer is not None and answer.transactions.num_rows:
                 self._arrived = self._arrived if self._polls else time.monotonic()
                 self._polls[poller.name] = answer
             elif answer is not None and not answer.more:
                 quiet.append(poller.name)
         self._journal_polls()
-        self._halt(self.watch.due())
+        self._halt(self.watch.due({name for name, poller in self.pollers.items() if poller.state.state == "ok"}))
         return quiet
 
     def _journal_polls(self) -> None:
@@ -316,8 +317,9 @@ class Engine:
             self._done(batch, self.views[name], written)
 
     def _failed(self, batch: Batch, view: ManagedView, error: HeadwaterError) -> None:
-        for source in {table.source for table in view.plan.view.tables}:
-            self._halt(self.watch.check(source))
+        if not error.retry_helps:
+            for source in {table.source for table in view.plan.view.tables}:
+                self._halt(self.watch.check(source))
         if view.live and error.retry_helps:
             pause = self._pauses[view.name] = min(30.0, 2 * self._pauses.get(view.name, 0.25))
             self._retries[batch, view.name] = time.monotonic() + pause

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import SourceName, TableName, ViewName
@@ -57,11 +57,11 @@ class SchemaWatch:
         self._halted |= set(found)
         return found
 
-    def due(self) -> dict[ViewName, str]:
-        """Check the source that has waited longest, if it is time."""
+    def due(self, reachable: Collection[SourceName]) -> dict[ViewName, str]:
+        """Check one of the reachable sources, if it is time."""
         now = time.monotonic()
         sources = {t.source for p in self._plans.values() for t in p.view.tables}
-        for source in sorted(sources):
+        for source in sorted(sources & set(reachable)):
             if now - self._last.setdefault(source, now) > SECONDS:
                 return self.check(source)
         return {}
