@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.integrator.numbering import TRANSACTIONS, Numbered, column_order
+from headwater.integrator.numbering import Numbered, column_order
 from headwater.model.changelog import SEQ
 from headwater.model.names import Position, Seq, SourceName, TableName
 from headwater.storage import Storage
@@ -124,10 +124,6 @@ def read_changes(storage: Storage, segments: Sequence[Segment], table: TableName
             rows = storage.read_arrow(f"{segment.folder}/{segment.tables[table][0]}")
             parts.append(rows if segment.lo >= lo and segment.hi <= hi else _within(rows, lo, hi))
     return pa.concat_tables(parts, promote_options="permissive") if parts else None
-
-
-def no_transactions() -> pa.Table:
-    return TRANSACTIONS.empty_table()
 
 
 def _within(rows: pa.Table, lo: int, hi: int) -> pa.Table:

@@ -117,7 +117,7 @@ class Chores:
             if not view.live:
                 continue
             for table, horizon in self._tables(view):
-                names = worth_compacting(table, horizon)
+                names = worth_compacting(log_files(table), horizon)
                 if names:
                     job = self._pool.submit(compact_files, engine.spark, engine.storage, table, names, horizon)
                     self._compaction = _Compaction(view, table, horizon, job)

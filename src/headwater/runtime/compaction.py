@@ -41,10 +41,22 @@ class Compacted:
 
 @dataclass(frozen=True)
 class LogFile:
+    """A file of a changelog: how many rows, from which transaction to which."""
+
     name: str
     rows: int
     low: int
     high: int
+
+    @property
+    def one_state(self) -> bool:
+        """All of one transaction: a first load, or history folded before."""
+        return self.low == self.high
+
+    def foldable(self, horizon: int) -> float:
+        """About how many of its rows lie at or before the horizon."""
+        share = (min(horizon, self.high) - self.low + 1) / (self.high - self.low + 1)
+        return self.rows * max(0.0, share)
 
 
 def log_files(table: ChangelogTable) -> list[LogFile]:
@@ -53,14 +65,15 @@ def log_files(table: ChangelogTable) -> list[LogFile]:
     return [LogFile(r["path"], r["num_records"], r[f"min.{SEQ}"], r[f"max.{SEQ}"]) for r in rows]
 
 
-def worth_compacting(table: ChangelogTable, horizon: Seq) -> list[str]:
-    """The files to compact now, by their cost: small ones when there are many, all when much of it can be folded."""
-    files = log_files(table)
-    base = sum(f.rows for f in files if f.high <= horizon and f.rows >= SMALL_ROWS)
-    foldable = sum(f.rows for f in files if f.low <= horizon and not (f.low == f.high == f.low and f.rows >= base))
-    small = [f for f in files if f.rows < SMALL_ROWS]
-    if len(files) > 1 and foldable > max(4 * SMALL_ROWS, base):
+def worth_compacting(files: Sequence[LogFile], horizon: Seq) -> list[str]:
+    """The files to compact now, by their cost: small ones when there are many; all of them when about as many rows can
+    be folded as there are in states folded already, so that a row is rewritten a few times in its life, not every time.
+    """
+    base = sum(f.rows for f in files if f.one_state and f.rows >= SMALL_ROWS)
+    foldable = sum(f.foldable(horizon) for f in files if not f.one_state)
+    if foldable > max(4 * SMALL_ROWS, base):
         return [f.name for f in files]
+    small = [f for f in files if f.rows < SMALL_ROWS]
     return [f.name for f in small] if len(small) >= MANY_FILES else []
 
 
@@ -77,6 +90,8 @@ def compact_files(
     folded = folded.select(*columns, COUNT, F.lit(int(horizon)).cast("bigint").alias(SEQ))
     kept = new.select(*columns, COUNT, SEQ)
     target = Target(storage, table.folder, f"compact-{horizon}", schema)
-    files = folded.unionByName(kept).coalesce(2).mapInArrow(writing(target), spark_types(FILES))
+    # apart, so that a folded state is recognised by its single transaction and not folded again
+    parts = [frame.mapInArrow(writing(target), spark_types(FILES)) for frame in (folded.coalesce(2), kept.coalesce(2))]
+    files = parts[0].union(parts[1])
     with in_words():
         return Compacted(written([row[0] for row in files.collect()]).log, tuple(names))

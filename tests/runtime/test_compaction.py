@@ -1,0 +1,25 @@
+"""When compaction is worth its cost."""
+
+from __future__ import annotations
+
+from headwater.model.names import Seq
+from headwater.runtime.compaction import LogFile, worth_compacting
+
+LOAD = [LogFile("load-1", 1_000_000, 0, 0), LogFile("load-2", 1_000_000, 0, 0)]
+
+
+def test_a_folded_state_of_several_files_is_not_folded_again() -> None:
+    assert worth_compacting([*LOAD, LogFile("batch", 5_000, 1, 90)], Seq(90)) == []
+
+
+def test_history_is_folded_when_it_is_as_large_as_the_state() -> None:
+    files = [*LOAD, LogFile("batches", 2_500_000, 1, 1000)]
+    assert worth_compacting(files, Seq(1000)) == ["load-1", "load-2", "batches"]
+    assert worth_compacting(files, Seq(500)) == [], "half of it is history that must stay"
+    assert worth_compacting(files, Seq(0)) == []
+
+
+def test_many_small_files_are_brought_together_without_touching_the_large_ones() -> None:
+    small = [LogFile(f"batch-{i}", 10, i, i + 1) for i in range(1, 70)]
+    assert worth_compacting([*LOAD, *small], Seq(0)) == [f.name for f in small]
+    assert worth_compacting([*LOAD, *small[:60]], Seq(0)) == []
