@@ -39,6 +39,9 @@ SELECT o.id, l.note, o.status FROM shop.orders o JOIN shop.lines l ON l.order_id
 CREATE MATERIALIZED VIEW same_city WITH (consistency = 'convergent') AS
 SELECT a.name AS one, b.name AS other FROM crm.customers a JOIN crm.customers b ON a.city = b.city AND a.id < b.id;
 
+CREATE MATERIALIZED VIEW line_states AS
+SELECT o.id, o.status FROM shop.orders o JOIN shop.lines l ON l.order_id = o.id;
+
 CREATE MATERIALIZED VIEW totals AS SELECT COUNT(*) AS n, SUM(qty) AS pieces FROM shop.orders;
 """
 ROWS = {"shop": "orders, lines", "crm": "customers", "stock": "products"}
