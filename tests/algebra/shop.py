@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from headwater.algebra import ViewDefinition, define, parse_views
+from headwater.algebra import ViewDefinition, define, in_order, parse_views
 from headwater.model.errors import UnknownName
-from headwater.model.names import SourceName, TableName
+from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import Column, TableSchema
 
 
@@ -62,3 +62,13 @@ def view(select: str, catalog: Known = CATALOG) -> ViewDefinition:
     """The view `v` with this SELECT, which begins in line 2 of v.sql."""
     (parsed,) = parse_views(f"CREATE MATERIALIZED VIEW v AS\n{select}", "v.sql")
     return define(parsed, catalog)
+
+
+def views(text: str, catalog: Known = CATALOG, file: str = "v.sql") -> dict[ViewName, ViewDefinition]:
+    """The views of a file, each after those it reads."""
+    parsed = in_order(parse_views(text, file))
+    found: dict[ViewName, ViewDefinition] = {}
+    for one in parsed:
+        defined = define(one, catalog, found, [p.name for p in parsed])
+        found[defined.name] = defined
+    return found

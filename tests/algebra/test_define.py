@@ -39,16 +39,16 @@ def pieces(view: ViewDefinition) -> str:
     return "\n".join(lines)
 
 
-def cases() -> list[tuple[str, str, str]]:
+def cases(fixture: Path) -> list[tuple[str, str, str]]:
     found = []
-    for case in FIXTURE.read_text().split("\n\n# "):
+    for case in fixture.read_text().split("\n\n# "):
         title, rest = case.removeprefix("# ").split("\n", 1)
         select, expected = rest.split("\n---\n")
         found.append((title, select, expected.strip()))
     return found
 
 
-@pytest.mark.parametrize(("select", "expected"), [pytest.param(s, e, id=t) for t, s, e in cases()])
+@pytest.mark.parametrize(("select", "expected"), [pytest.param(s, e, id=t) for t, s, e in cases(FIXTURE)])
 def test_pieces(select: str, expected: str) -> None:
     assert pieces(view(select)) == expected
 

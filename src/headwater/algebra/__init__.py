@@ -1,9 +1,10 @@
 """Views as values: parsed from SQL, and evaluated on bags in plain Python as the reference."""
 
 from headwater.algebra.bag import Bag, Relation, Row
-from headwater.algebra.evaluate import evaluate
-from headwater.algebra.parse import Catalog, ParsedView, define, parse_views
+from headwater.algebra.evaluate import evaluate, evaluate_all
+from headwater.algebra.parse import Catalog, ParsedView, define, in_order, parse_views, references
 from headwater.algebra.view import (
+    UNTYPED,
     AggregateCall,
     AggregateFunction,
     Aggregation,
@@ -11,9 +12,11 @@ from headwater.algebra.view import (
     Occurrence,
     Output,
     ViewDefinition,
+    as_table,
 )
 
 __all__ = [
+    "UNTYPED",
     "AggregateCall",
     "AggregateFunction",
     "Aggregation",
@@ -26,7 +29,11 @@ __all__ = [
     "Relation",
     "Row",
     "ViewDefinition",
+    "as_table",
     "define",
     "evaluate",
+    "evaluate_all",
+    "in_order",
     "parse_views",
+    "references",
 ]

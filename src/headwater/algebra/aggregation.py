@@ -104,7 +104,7 @@ class _Aggregation:
         for part in (argument, only):
             if part is not None and has_aggregate(part):
                 raise self.parsed.error(
-                    "an aggregate inside an aggregate", "use one level of aggregation per view", node
+                    "an aggregate inside an aggregate", "make the inner one a view, and aggregate that", node
                 )
         if only is not None:
             argument = exp.Case().when(only.copy(), exp.Literal.number(1) if argument is None else argument.copy())

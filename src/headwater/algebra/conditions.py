@@ -6,13 +6,15 @@ A conjunct of ON and WHERE becomes
     a condition   column op literal, in the forms that mean the same in every engine, if the column's type holds the
                   literal exactly;
     a residual    anything else, as Spark SQL over the core.
+
+A view's columns have types that only Spark knows (UNTYPED): they may join, but a condition on them is a residual.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -21,8 +23,10 @@ from sqlglot import exp
 
 from headwater.algebra.dialect import over_core, spark_sql
 from headwater.algebra.names import Bound, Scope
-from headwater.algebra.view import Equality
+from headwater.algebra.view import UNTYPED, Equality, ViewDefinition
 from headwater.model.conditions import Condition, Operator, Scalar
+from headwater.model.errors import ViewSqlError
+from headwater.model.names import TableName
 
 _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",
@@ -84,18 +88,34 @@ def _equality(node: exp.Expr, scope: Scope) -> Equality | None:
     if not isinstance(node, exp.EQ):
         return None
     left, right = _column(node.this, scope), _column(node.expression, scope)
-    if left is None or right is None or left[0] is right[0] or not _comparable(left[2], right[2]):
+    if left is None or right is None or left[0] is right[0] or not comparable(left[2], right[2]):
         return None
     sides = sorted([(left[0].index, left[1]), (right[0].index, right[1])])
     return Equality(sides[0], sides[1])
 
 
-def _comparable(a: pa.DataType, b: pa.DataType) -> bool:
-    """Whether values of the two types are equal in every engine or in none."""
+def comparable(a: pa.DataType, b: pa.DataType) -> bool:
+    """Whether values of the two types are equal in every engine or in none. A type not known yet may be: ask again when
+    it is."""
     kinds = _kind(a), _kind(b)
+    if UNTYPED in (a, b):
+        return all(kinds)
     if kinds[0] == "timestamp" == kinds[1]:
         return (a.tz is None) == (b.tz is None)
     return bool(kinds[0]) and (kinds[0] == kinds[1] or set(kinds) == {"integer", "decimal"})
+
+
+def check_equalities(view: ViewDefinition, schemas: Mapping[TableName, pa.Schema]) -> None:
+    """Once Spark has said the types of the views that it reads: raises ViewSqlError for a join that compares what does
+    not compare exactly."""
+    for equality in view.equalities:
+        ends = [(view.occurrences[i], column) for i, column in (equality.left, equality.right)]
+        (a, left), (b, right) = ((o.core(column), schemas[o.table].field(column).type) for o, column in ends)
+        if not comparable(left, right):
+            raise ViewSqlError(
+                f"{view.file}:{view.line}: view {view.name}: {a} is {left} and {b} is {right}, which cannot be joined",
+                "cast the column in the view that is read, such as CAST(x AS BIGINT) AS x",
+            )
 
 
 def _kind(kind: pa.DataType) -> str:
@@ -109,6 +129,7 @@ def _kind(kind: pa.DataType) -> str:
         "timestamp": types.is_timestamp,
         "binary": lambda t: types.is_binary(t) or types.is_large_binary(t) or types.is_fixed_size_binary(t),
         "float": types.is_floating,
+        "untyped": types.is_null,
     }
     return next((name for name, test in tests.items() if test(kind)), "")
 
@@ -134,7 +155,9 @@ def _conditions(node: exp.Expr, scope: Scope) -> tuple[Bound, list[Condition]] |
         return (bound, [Condition(name, "=", inner is node)]) if _kind(kind) == "bool" else None
     if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
         tested = _column(inner.this, scope)
-        return tested and (tested[0], [Condition(tested[1], "is null" if inner is node else "is not null")])
+        if tested is None or tested[2] == UNTYPED:
+            return None
+        return tested[0], [Condition(tested[1], "is null" if inner is node else "is not null")]
     if isinstance(node, exp.In):
         return _member(node, scope)
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):

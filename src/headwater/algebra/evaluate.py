@@ -1,6 +1,7 @@
 """A view, recomputed naively: what every maintenance algorithm must agree with.
 
-V = γ π σ (T1 ⋈ … ⋈ Tn), one operator after the other, on bags in plain Python.
+V = γ π σ (T1 ⋈ … ⋈ Tn), one operator after the other, on bags in plain Python. A view that reads views is given theirs
+as tables.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from headwater.algebra.bag import Bag, Relation, Row
 from headwater.algebra.expressions import compiled
 from headwater.algebra.view import AggregateCall, Aggregation, Occurrence, Output, ViewDefinition
 from headwater.model.conditions import Condition
-from headwater.model.names import TableName
+from headwater.model.names import TableName, ViewName, view_table
 
 Value = Any
 
@@ -32,6 +33,18 @@ def evaluate(view: ViewDefinition, tables: Mapping[TableName, Relation | Iterabl
         if view.aggregation is None:
             return core.project(_tuple_of(view.outputs, columns))
         return _aggregated(view.aggregation, columns, core)
+
+
+def evaluate_all(
+    views: Iterable[ViewDefinition], tables: Mapping[TableName, Relation | Iterable[Mapping[str, Value]]]
+) -> dict[ViewName, Bag]:
+    """Every view's rows over these tables; each view stands after those it reads."""
+    known = dict(tables)
+    found: dict[ViewName, Bag] = {}
+    for view in views:
+        found[view.name] = evaluate(view, known)
+        known[view_table(view.name)] = Relation(view.columns, found[view.name])
+    return found
 
 
 def _core(

@@ -41,7 +41,7 @@ class _From:
             return self._joined(self._relation(node.this), node.args.get("joins"))
         if not isinstance(node, exp.Table):
             raise self.names.parsed.error(
-                "FROM holds something that is not a table", "name tables as source.table", node
+                "FROM holds something that is not a table", "name tables as source.table, views by their names", node
             )
         bound = self.names.bind(node, self.occurrences)
         self.occurrences += 1

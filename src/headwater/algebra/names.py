@@ -1,20 +1,23 @@
-"""What the names in a view mean: tables of sources, and columns of the tables in FROM.
+"""What the names in a view mean: tables of sources, other views, and columns of what is in FROM.
 
-A name is taken as written if it exists so, else whatever it matches alone when case is ignored. A *scope* is what
-FROM makes visible: the occurrences, and the columns in the order `*` lists them, where columns joined by USING
-stand once.
+A name of one part in FROM is a view; `source.table` and `source.schema.table` are tables. A name is taken as written if
+it exists so, else whatever it matches alone when case is ignored. A *scope* is what FROM makes visible: the
+occurrences, and the columns in the order `*` lists them, where columns joined by USING stand once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from sqlglot import exp
 
 from headwater.algebra.statements import ParsedView
+from headwater.algebra.view import ViewDefinition, as_table
 from headwater.model.errors import UnknownName, ViewSqlError
+from headwater.model.names import ViewName
 from headwater.model.schema import Column, TableSchema
 
 Named = TypeVar("Named")
@@ -71,19 +74,52 @@ def pick(items: Iterable[Named], name: str, called: Callable[[Named], str]) -> l
     return exact or [i for i in items if called(i).lower() == name.lower()]
 
 
-class Names:
-    """Looks names up for one view, and says where it failed."""
+@dataclass(frozen=True)
+class Views:
+    """The other views: those `defined`, which a view may read, and the `names` of all there are."""
 
-    def __init__(self, parsed: ParsedView, catalog: Catalog) -> None:
-        self.parsed, self.catalog = parsed, catalog
+    defined: Mapping[ViewName, ViewDefinition] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+
+
+class Names:
+    """Looks names up for one view, and says where it failed. `parents` are the views found so far, each with its first
+    mention."""
+
+    def __init__(self, parsed: ParsedView, catalog: Catalog, views: Views) -> None:
+        self.parsed, self.catalog, self.views = parsed, catalog, views
+        self.parents: dict[ViewName, exp.Table] = {}
+
+    def view(self, table: exp.Table) -> TableSchema:
+        """The view that a name of one part means."""
+        others = sorted({*self.views.defined, *self.views.names} - {self.parsed.name})
+        found = pick(others, table.name, str)
+        if not found:
+            raise self._homeless(table, others)
+        if len(found) > 1:
+            raise self.parsed.error(
+                f"view {table.name!r} is ambiguous: {' or '.join(found)}", "rename one of them", table
+            )
+        name = ViewName(found[0])
+        if name not in self.views.defined:
+            raise self.parsed.error(f"it reads view {name}, which is not usable", f"correct view {name} first", table)
+        self.parents.setdefault(name, table)
+        return as_table(self.views.defined[name])
+
+    def _homeless(self, table: exp.Table, others: Sequence[str]) -> ViewSqlError:
+        name = table.name
+        homes = [f"{s}.{t}" for s in self.catalog.sources() for t in pick(self.catalog.tables(s), name, str)]
+        hint = " or ".join(homes) if homes else f"source.{name}, where source is one of headwater.toml's"
+        if others:
+            near = difflib.get_close_matches(name, others, n=3, cutoff=0.5) or others[:12]
+            hint += f"; or a view: {', '.join(near)}"
+        return self.parsed.error(f"table {name!r} does not say which source it is of", f"write {hint}", table)
 
     def table(self, table: exp.Table) -> TableSchema:
         parts = [part.name for part in table.parts]
         where = f"at {self.parsed.place(table)}"
         if len(parts) == 1:
-            homes = [f"{s}.{t}" for s in self.catalog.sources() for t in pick(self.catalog.tables(s), parts[0], str)]
-            hint = " or ".join(homes) if homes else f"source.{parts[0]}, where source is one of headwater.toml's"
-            raise self.parsed.error(f"table {parts[0]!r} does not say which source it is of", f"write {hint}", table)
+            return self.view(table)
         source, schema, name = parts[0], "".join(parts[1:-1]), parts[-1]
         found = pick(self.catalog.sources(), source, str)
         if len(found) != 1:

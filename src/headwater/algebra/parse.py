@@ -1,45 +1,58 @@
 """From view SQL to a view taken apart.
 
 parse_views   text          → statements           syntax
+in_order      statements    → statements           each after the views it reads
 define        statement     → ViewDefinition       names resolved, checked, taken apart
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from sqlglot import exp
 from sqlglot.errors import UnsupportedError
 
 from headwater.algebra.aggregation import aggregation
 from headwater.algebra.conditions import Pieces, take_apart
+from headwater.algebra.dependencies import in_order, references
 from headwater.algebra.dialect import over_core, spark_sql
-from headwater.algebra.names import Bound, Catalog, Names
+from headwater.algebra.names import Bound, Catalog, Names, Views
+from headwater.algebra.promise import OPTIONS, promised, refusal
 from headwater.algebra.query import Query, resolve_query
 from headwater.algebra.refusals import check
 from headwater.algebra.statements import ParsedView, parse_views
 from headwater.algebra.view import Occurrence, Output, ViewDefinition
-from headwater.model.consistency import Level
-from headwater.model.errors import UnknownName
 from headwater.model.names import ViewName
 
-__all__ = ["Catalog", "ParsedView", "define", "parse_views"]
-
-OPTIONS = {"consistency": tuple(level.value for level in Level)}
-"""The options of a view, and the values each may have; the first is the default."""
+__all__ = ["OPTIONS", "Catalog", "ParsedView", "define", "in_order", "parse_views", "references"]
 
 
-def define(parsed: ParsedView, catalog: Catalog) -> ViewDefinition:
-    """What a view means over the tables the catalog knows; raises ViewSqlError or UnknownName."""
-    options = _options(parsed)
+def define(
+    parsed: ParsedView,
+    catalog: Catalog,
+    views: Mapping[ViewName, ViewDefinition] = MappingProxyType({}),
+    names: Iterable[str] = (),
+) -> ViewDefinition:
+    """What a view means over the tables the catalog knows and the views defined already; raises ViewSqlError or
+    UnknownName. `names` are those of all views there are, defined or not, for better errors."""
+    promise = promised(parsed)
     select = check(parsed).copy()
     assert isinstance(select, exp.Select)
-    query = resolve_query(select, Names(parsed, catalog))
+    known = Names(parsed, catalog, Views(views, frozenset(names)))
+    query = resolve_query(select, known)
+    parents = [views[name] for name in known.parents]
+    for parent in parents:
+        refused = refusal(promise, parents, parent)
+        if refused:
+            raise parsed.error(*refused, known.parents[parent.name])
     try:
         pieces = take_apart(query.conditions, query.scope)
         grouped = aggregation(query, parsed)
         outputs = () if grouped else tuple(Output(name, spark_sql(over_core(tree))) for name, tree in query.outputs)
         return ViewDefinition(
             name=ViewName(parsed.name),
-            level=Level(options["consistency"]),
+            level=promise.level,
             occurrences=tuple(_occurrence(bound, query, pieces, parsed) for bound in query.scope.bounds),
             equalities=tuple(pieces.equalities),
             residual=tuple(pieces.residual),
@@ -49,21 +62,11 @@ def define(parsed: ParsedView, catalog: Catalog) -> ViewDefinition:
             text=parsed.text,
             file=parsed.file,
             line=parsed.line,
+            every=promise.every,
+            schedule=promise.schedule,
         )
     except UnsupportedError as error:
         raise parsed.error(f"cannot be said in Spark SQL: {error}", "use another function of Spark SQL") from None
-
-
-def _options(parsed: ParsedView) -> dict[str, str]:
-    options = {name: values[0] for name, values in OPTIONS.items()}
-    for name, value in parsed.options.items():
-        where = f"of view {parsed.name} at {parsed.place()}"
-        if name not in OPTIONS:
-            raise UnknownName("option", name, OPTIONS, where)
-        if value.lower() not in OPTIONS[name]:
-            raise UnknownName(f"value of option {name}", value, OPTIONS[name], where)
-        options[name] = value.lower()
-    return options
 
 
 def _occurrence(bound: Bound, query: Query, pieces: Pieces, parsed: ParsedView) -> Occurrence:

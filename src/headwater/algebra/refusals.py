@@ -1,7 +1,7 @@
 """What Headwater does not maintain: each construct, why, and what to do instead.
 
-A view is `γ π σ (T1 ⋈ … ⋈ Tn)` over tables of the sources, and a function of them alone. Everything outside that is
-refused here, before anything is looked up, with the line it stands in.
+A view is `γ π σ (T1 ⋈ … ⋈ Tn)` over tables of the sources and other views, and a function of them alone. Everything
+outside that is refused here, before anything is looked up, with the line it stands in.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNORDERED = "a view is a bag of rows, without order"
 _WHOLE = "a view is the whole result; which rows come first depends on an order that the sources do not keep"
 
 _CLAUSES = {
-    "with_": Refusal("WITH", "a view is one SELECT over tables", "write the joins in one SELECT", "WITH"),
+    "with_": Refusal("WITH", "a view is one SELECT over tables", "make it a view and name that in FROM", "WITH"),
     "order": Refusal("ORDER BY", _UNORDERED, "order the rows when you read the view", "ORDER"),
     "sort": Refusal("SORT BY", _UNORDERED, "order the rows when you read the view", "SORT"),
     "cluster": Refusal("CLUSTER BY", _UNORDERED, "remove it", "CLUSTER"),
@@ -49,7 +49,9 @@ _CLAUSES = {
 }
 _PLAIN = {"expressions", "from_", "joins", "where", "group", "having", "distinct"}
 
-_SUBQUERY = Refusal("a subquery", "only joins of tables are maintained", "write it as an inner join in the same SELECT")
+_SUBQUERY = Refusal(
+    "a subquery", "only joins of tables are maintained", "join the tables, or make it a view and join that"
+)
 _ROLLUP = Refusal("GROUPING SETS, ROLLUP or CUBE", "one view has one set of groups", "make one view per grouping")
 _PARAMETER = Refusal("a parameter", "a view has no one to give it a value", "write the value itself")
 

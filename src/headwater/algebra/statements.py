@@ -20,6 +20,7 @@ from headwater.algebra.dialect import ViewSql
 from headwater.model.errors import ViewSqlError
 
 _SHAPE = "write CREATE MATERIALIZED VIEW name [WITH (consistency = 'complete')] AS SELECT …"
+_WORD = re.compile(r"[\w.]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
@@ -34,6 +35,7 @@ class ParsedView:
     file: str
     line: int
     tokens: tuple[Token, ...] = field(repr=False)
+    option_lines: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     def place(self, node: exp.Expr | None = None, keyword: str = "") -> str:
         """`file:line` of a node, or of a keyword where the node itself carries no position."""
@@ -41,6 +43,13 @@ class ParsedView:
 
     def error(self, what: str, fix: str, node: exp.Expr | None = None, keyword: str = "") -> ViewSqlError:
         return ViewSqlError(f"{self.place(node, keyword)}: view {self.name}: {what}", fix)
+
+    def option_place(self, option: str) -> str:
+        """`file:line` of an option; of the statement if it is not written there."""
+        return f"{self.file}:{self.option_lines.get(option, self.line)}"
+
+    def option_error(self, option: str, what: str, fix: str) -> ViewSqlError:
+        return ViewSqlError(f"{self.option_place(option)}: view {self.name}: {what}", fix)
 
     def _line_of(self, node: exp.Expr | None, keyword: str) -> int:
         parts = [part.meta for part in node.walk() if "line" in part.meta] if node is not None else []
@@ -110,18 +119,21 @@ class _Statement:
             )
         name = self._name()
         options = self._options() if self._accept("WITH") else {}
+        values = {option: value for option, (value, _) in options.items()}
+        lines = {option: place for option, (_, place) in options.items()}
         self._expect("AS")
         query = self.tokens[self.next :]
         if not query:
             raise self._unexpected(f"view {name} has no query after AS", _SHAPE, self.tokens[-1])
         return ParsedView(
             name,
-            options,
+            values,
             self._query(query),
             self.text[query[0].start : query[-1].end + 1],
             self.file,
             line,
             tuple(query),
+            lines,
         )
 
     def _name(self) -> str:
@@ -140,19 +152,42 @@ class _Statement:
             )
         return token.text
 
-    def _options(self) -> dict[str, str]:
-        options: dict[str, str] = {}
+    def _options(self) -> dict[str, tuple[str, int]]:
+        """Each option's value and line."""
+        options: dict[str, tuple[str, int]] = {}
         self._expect("(")
         while True:
             token = self._take("an option")
             self._expect("=")
-            value = self._take(f"a value for {token.text}").text
+            value = self._value(token.text)
             if token.text.lower() in options:
                 raise self._unexpected(f"option {token.text!r} is given twice", "keep one of them", token)
-            options[token.text.lower()] = value
+            options[token.text.lower()] = value, token.line
             if self._accept(")"):
                 return options
             self._expect(",")
+
+    def _value(self, option: str) -> str:
+        """One number (with its sign), one word, or one text in quotes."""
+        token = self._take(f"a value for {option}")
+        sign = token.text if token.token_type in (TokenType.DASH, TokenType.PLUS) else ""
+        if sign:
+            token = self._take(f"a value for {option}")
+        quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+        if not quoted and not _WORD.fullmatch(token.text):
+            raise self._unexpected(
+                f"found {token.text!r} where a value for {option} should stand",
+                f"write {option} = a number, or text in quotes: {option} = '…'",
+                token,
+            )
+        if self.next < len(self.tokens) and not self._peek(",", ")"):
+            after = self.tokens[self.next]
+            raise self._unexpected(
+                f"the value of {option} goes on where , or ) should stand",
+                f"write one number, or text in quotes: {option} = '…'",
+                after,
+            )
+        return sign + token.text
 
     def _query(self, tokens: list[Token]) -> exp.Expr:
         try:

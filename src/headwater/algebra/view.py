@@ -4,7 +4,8 @@
     V = γ π σ (T1 ⋈ … ⋈ Tn)          … and an aggregation on top (DISTINCT is one without aggregate calls)
 
 `T1 … Tn` are *occurrences*: a table named twice occurs twice. The join of the occurrences is the view's *core*; its
-columns are called `alias.column`, and every expression below is Spark SQL over those names.
+columns are called `alias.column`, and every expression below is Spark SQL over those names. A view may stand where a
+table does; then it is a table of VIEWS whose columns are UNTYPED.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import pyarrow as pa
+
 from headwater.model.conditions import Condition
 from headwater.model.consistency import Level
-from headwater.model.names import TableName, ViewName
+from headwater.model.names import TableName, ViewName, view_table
+from headwater.model.schema import Column, TableSchema
 
 AggregateFunction = Literal["count", "sum", "avg", "min", "max"]
+
+UNTYPED = pa.null()
+"""The type of a view's columns where another view reads it: they have one, but only Spark knows it."""
 
 
 def quoted(name: str) -> str:
@@ -89,11 +96,16 @@ class ViewDefinition:
     """The view's columns over the core; with an aggregation, look there instead."""
     aggregation: Aggregation | None
     recompute: str
-    """The whole query as Spark SQL; each table is a relation called by its full name, `shop.public.orders`."""
+    """The whole query as Spark SQL; each table is a relation called by its full name, `shop.public.orders`, and each
+    view that it reads by its own, `open_orders`."""
     text: str
     """The query as its author wrote it."""
     file: str = ""
     line: int = 1
+    every: int = 1
+    """With level COMPLETE: every so many transactions are a state of the view (complete-N); 1 is plain completeness."""
+    schedule: str = ""
+    """With level PERIODIC: when it is recomputed, an interval or five cron fields."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -112,3 +124,18 @@ class ViewDefinition:
     @property
     def tables(self) -> tuple[TableName, ...]:
         return tuple(dict.fromkeys(o.table for o in self.occurrences))
+
+    @property
+    def base_tables(self) -> tuple[TableName, ...]:
+        """The tables of sources that it reads itself."""
+        return tuple(t for t in self.tables if not t.is_view)
+
+    @property
+    def parents(self) -> tuple[ViewName, ...]:
+        """The views it reads."""
+        return tuple(ViewName(t.table) for t in self.tables if t.is_view)
+
+
+def as_table(view: ViewDefinition) -> TableSchema:
+    """The view as another view's FROM sees it."""
+    return TableSchema(view_table(view.name), tuple(Column(c, UNTYPED, f"of view {view.name}") for c in view.columns))

@@ -12,5 +12,7 @@ class Level(Enum):
     """Every source transaction is a state of the view, in order."""
     STRONG = "strong"
     """States are real and in order; some are skipped."""
+    PERIODIC = "periodic"
+    """Strong, but recomputed on a schedule instead of maintained."""
     CONVERGENT = "convergent"
     """Right when things settle."""

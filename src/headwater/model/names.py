@@ -11,18 +11,30 @@ Seq = NewType("Seq", int)
 SourceName = NewType("SourceName", str)
 ViewName = NewType("ViewName", str)
 
+VIEWS = SourceName("")
+"""The "source" of a view that other views read: the warehouse itself."""
+
 Position = NewType("Position", str)
 """How far a source has come, in that source's own words. Opaque to everyone but its adapter."""
 
 
 @dataclass(frozen=True, order=True)
 class TableName:
-    """A table of a source. `schema` is empty where the source knows no schemas."""
+    """A table of a source, or a view that another view reads (source VIEWS). `schema` is empty where the source knows
+    no schemas."""
 
     source: SourceName
     table: str
     schema: str = ""
 
     def __str__(self) -> str:
-        parts = (self.source, self.schema, self.table) if self.schema else (self.source, self.table)
-        return ".".join(parts)
+        return ".".join(part for part in (self.source, self.schema, self.table) if part)
+
+    @property
+    def is_view(self) -> bool:
+        return self.source == VIEWS
+
+
+def view_table(view: str) -> TableName:
+    """A view, as another view's FROM knows it."""
+    return TableName(VIEWS, view)

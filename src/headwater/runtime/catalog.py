@@ -28,6 +28,10 @@ class SourceCatalog:
     def sources(self) -> Sequence[str]:
         return list(self._config.sources)
 
+    def adopt(self, config: Config) -> None:
+        """The project names other sources now."""
+        self._config = config
+
     def source(self, name: str) -> Source:
         spec = self._config.sources.get(SourceName(name))
         if spec is None:
@@ -59,7 +63,8 @@ class SourceCatalog:
         return found
 
     def schemas(self, view: ViewDefinition) -> dict[TableName, TableSchema]:
-        return {name: self.described(name.source)[name] for name in view.tables}
+        """Its tables of sources; the views it reads are for the planner to add."""
+        return {name: self.described(name.source)[name] for name in view.base_tables}
 
     def close(self) -> None:
         for source in self._sources.values():
@@ -68,8 +73,8 @@ class SourceCatalog:
 
 
 def read_views(config: Config) -> list[ParsedView]:
-    """Every view the project defines, in order of file and place."""
-    from headwater.algebra import parse_views
+    """Every view the project defines: in order of file and place, but each after those it reads."""
+    from headwater.algebra import in_order, parse_views
 
     if not config.views.is_dir():
         raise ConfigError(
@@ -92,15 +97,20 @@ def read_views(config: Config) -> list[ParsedView]:
                 f"two views are called {view.name}: {twin.file}:{twin.line} and {view.file}:{view.line}",
                 "rename one of them",
             )
-    return parsed
+    return in_order(parsed)
 
 
 def define_views(config: Config, catalog: SourceCatalog) -> dict[ViewName, ViewDefinition]:
-    """The project's views over its sources."""
+    """The project's views over its sources and over each other; each stands after those it reads."""
     from headwater.algebra import define
 
-    views = (define(parsed, catalog) for parsed in read_views(config))
-    return {view.name: view for view in views}
+    found = read_views(config)
+    names = [parsed.name for parsed in found]
+    views: dict[ViewName, ViewDefinition] = {}
+    for parsed in found:
+        view = define(parsed, catalog, views, names)
+        views[view.name] = view
+    return views
 
 
 def _below(file: object, config: Config) -> bool:
