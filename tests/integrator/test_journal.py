@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +25,8 @@ def numbered(lo: int, hi: int, tables: tuple[TableName, ...] = (ORDERS,)) -> Num
     """Transactions (lo, hi], each of which adds row (seq) to every table."""
     seqs = list(range(lo + 1, hi + 1))
     rows = pa.table({SEQ: pa.array(seqs), COUNT: pa.array([1] * len(seqs)), "x": pa.array(seqs)})
-    transactions = pa.table([seqs, [SHOP] * len(seqs), [f"t{s}" for s in seqs], [NOW] * len(seqs)], schema=TRANSACTIONS)
+    n = len(seqs)
+    transactions = pa.table([seqs, [SHOP] * n, [f"t{s}" for s in seqs], [NOW] * n, [None] * n], schema=TRANSACTIONS)
     return Numbered(Seq(lo), Seq(hi), {SHOP: Position(str(hi))}, transactions, dict.fromkeys(tables, rows))
 
 
@@ -166,3 +168,11 @@ def test_types_that_grew_between_segments_are_read_together(storage: Storage) ->
     rows = read_changes(storage, journal.segments, ORDERS, 0, 2)
     assert rows is not None
     assert rows.column("x").to_pylist() == [1, 2]
+
+
+def test_segments_from_before_global_transactions_are_read(storage: Storage) -> None:
+    journal = Journal(storage)
+    journal.append(replace(old := numbered(0, 2), transactions=old.transactions.drop_columns(["global_id"])))
+    journal.append(numbered(2, 4))
+    rows = [row for table in Journal(storage).transactions(1, 3) for row in table.to_pylist()]
+    assert [(row[SEQ], row.get("global_id")) for row in rows] == [(2, None), (3, None)]

@@ -1,10 +1,12 @@
-"""One number per source transaction: each source's order is kept, clocks only decide between sources."""
+"""One number per transaction: each source's order is kept, clocks only decide between sources, parts share a number."""
 
 from __future__ import annotations
 
 import datetime as dt
+from itertools import pairwise
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,8 +19,15 @@ from headwater.model.source import ORDINAL, TRANSACTIONS, Poll
 EPOCH = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 
-def poll(source: str, end: str, minutes: list[int | None], rows_of: list[int] | None = None) -> Poll:
-    """A poll whose i-th transaction was committed at that minute; `rows_of` are the transactions of its rows."""
+def poll(
+    source: str,
+    end: str,
+    minutes: list[int | None],
+    rows_of: list[int] | None = None,
+    tags: dict[int, str] | None = None,
+) -> Poll:
+    """A poll whose i-th transaction was committed at that minute; `rows_of` are the transactions of its rows, `tags`
+    the global ids of those that are parts."""
     times = [None if m is None else EPOCH + dt.timedelta(minutes=m) for m in minutes]
     rows_of = list(range(len(minutes))) if rows_of is None else rows_of
     changes = pa.table(
@@ -28,7 +37,9 @@ def poll(source: str, end: str, minutes: list[int | None], rows_of: list[int] | 
             ORDINAL: pa.array(rows_of, pa.int64()),
         }
     )
-    transactions = pa.table([[f"{source}{n}" for n in range(len(minutes))], times], schema=TRANSACTIONS)
+    ids = [(tags or {}).get(n) for n in range(len(minutes))]
+    parts = [None if i is None else 2 for i in ids]
+    transactions = pa.table([[f"{source}{n}" for n in range(len(minutes))], times, ids, parts], schema=TRANSACTIONS)
     return Poll(Position(end), transactions, {TableName(SourceName(source), "t"): changes} if rows_of else {})
 
 
@@ -61,7 +72,7 @@ def test_nothing_happened_but_positions_move() -> None:
 
 
 @given(st.data(), st.lists(st.sampled_from("abc"), max_size=3, unique=True))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_every_transaction_gets_one_number_and_all_its_rows_the_same(data: st.DataObject, sources: list[str]) -> None:
     polls = {}
     for source in sources:
@@ -81,3 +92,80 @@ def test_every_transaction_gets_one_number_and_all_its_rows_the_same(data: st.Da
         if rows is not None:
             assert [seq_of[x] for x in rows.column("x").to_pylist()] == rows.column(SEQ).to_pylist()
     assert number(Seq(0), {}, polls).transactions.equals(got.transactions), "a replay gives the same numbers"
+
+
+# ── parts of global transactions ─────────────────────────────────────────────────────────────────────────────────
+
+
+def numbers(polls: dict[str, Poll], alone: frozenset[str] = frozenset()) -> dict[str, int]:
+    got = number(Seq(0), {}, {SourceName(s): p for s, p in polls.items()}, alone)
+    found = got.transactions
+    assert found.column(SEQ).to_pylist() == sorted(found.column(SEQ).to_pylist())
+    return dict(zip(found.column("transaction").to_pylist(), found.column(SEQ).to_pylist(), strict=True))
+
+
+def test_the_parts_of_a_transfer_share_a_number() -> None:
+    a = poll("a", "3", [0, 1, 2], tags={1: "transfer-17"})
+    b = poll("b", "3", [0, 3, 5], tags={1: "transfer-17"})
+    got = number(Seq(0), {}, {SourceName("a"): a, SourceName("b"): b})
+    assert (got.hi, got.transactions.num_rows) == (5, 6)
+    assert numbers({"a": a, "b": b}) == {"a0": 1, "b0": 2, "a1": 3, "b1": 3, "a2": 4, "b2": 5}
+    assert got.transactions.column("global_id").to_pylist() == [None, None, "transfer-17", "transfer-17", None, None]
+    assert got.changes[TableName(SourceName("b"), "t")].column(SEQ).to_pylist() == [2, 3, 5]
+
+
+def test_parts_in_alone_are_transactions_of_their_own() -> None:
+    polls = {"a": poll("a", "1", [0], tags={0: "g"}), "b": poll("b", "1", [1], tags={0: "g"})}
+    assert numbers(polls) == {"a0": 1, "b0": 1}
+    assert numbers(polls, frozenset({"g"})) == {"a0": 1, "b0": 2}
+    assert numbers({"a": polls["a"]}) == {"a0": 1}, "one part is a transaction"
+
+
+def test_a_barrier_holds_back_what_its_sources_did_after_it_and_nobody_else() -> None:
+    a = poll("a", "1", [0, 1], tags={0: "g"})
+    b = poll("b", "1", [9], tags={0: "g"})
+    assert numbers({"a": a, "b": b, "c": poll("c", "1", [5])}) == {"c0": 1, "a0": 2, "b0": 2, "a1": 3}
+
+
+def test_barriers_of_the_same_moment_keep_their_order() -> None:
+    a = poll("a", "1", [0, 0, 0], tags={0: "z", 1: "y"})
+    b = poll("b", "1", [0, 0, 0], tags={0: "z", 2: "x"})
+    c = poll("c", "1", [0, 0], tags={0: "y", 1: "x"})
+    found = numbers({"a": a, "b": b, "c": c})
+    assert found["a0"] == found["b0"] < found["a1"] == found["c0"] < found["b2"] == found["c1"]
+
+
+def test_sources_that_disagree_on_the_order_are_not_numbered() -> None:
+    a = poll("a", "1", [0, 1], tags={0: "g", 1: "h"})
+    b = poll("b", "1", [0, 1], tags={0: "h", 1: "g"})
+    with pytest.raises(AssertionError, match="do not agree"):
+        numbers({"a": a, "b": b})
+    with pytest.raises(AssertionError, match="two parts of g"):
+        numbers({"a": poll("a", "1", [0, 1], tags={0: "g", 1: "g"})})
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_parts_share_a_number_and_all_else_has_its_own(data: st.DataObject) -> None:
+    """A global order is drawn and dealt out to the sources, so they agree on it; their clocks are anybody's guess."""
+    minutes: dict[str, list[int | None]] = {s: [] for s in "abcd"}
+    tags: dict[str, dict[int, str]] = {s: {} for s in "abcd"}
+    together: list[list[str]] = []
+    for n in range(data.draw(st.integers(0, 12))):
+        sources = data.draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True))
+        together.append([f"{s}{len(minutes[s])}" for s in sources])
+        for source in sources:
+            if len(sources) > 1 or data.draw(st.booleans()):
+                tags[source][len(minutes[source])] = f"g{n}"
+            minutes[source].append(data.draw(st.one_of(st.none(), st.integers(-3, 3))))
+    polls = {s: poll(s, "9", minutes[s], tags=tags[s]) for s in "abcd"}
+    alone = frozenset(data.draw(st.lists(st.sampled_from([f"g{n}" for n in range(12)]), max_size=3)))
+    found = numbers(polls, alone)
+    groups = [{found[t] for t in parts} for n, parts in enumerate(together) if f"g{n}" not in alone]
+    assert all(len(one) == 1 for one in groups)
+    assert set(found.values()) == set(range(1, len(set(found.values())) + 1)), "dense"
+    separate = sum(len(parts) for n, parts in enumerate(together) if f"g{n}" in alone)
+    assert len(set(found.values())) == len(groups) + separate, "everything else has its own"
+    for source in "abcd":
+        own = [found[f"{source}{n}"] for n in range(len(minutes[source]))]
+        assert all(one < two for one, two in pairwise(own))

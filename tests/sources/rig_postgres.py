@@ -87,15 +87,22 @@ class PostgresRig:
                 connection.execute(sql.SQL("CREATE INDEX ON {} ({})").format(name, listed(index)))
         return TableName(self.spec.name, table, "public")
 
-    def transaction(self, *changes: Change) -> None:
+    def transaction(self, *changes: Change, part_of: tuple[str, int] | None = None) -> None:
         while True:
             try:
                 with self.connection().transaction():
+                    if part_of is not None:
+                        self.connection().execute("SELECT headwater.part_of(%s, %s)", part_of)
                     for change in changes:
                         self._apply(change)
                 return
             except psycopg.errors.DeadlockDetected:
                 continue
+
+    def age(self) -> None:
+        with self.connection().transaction():
+            self.connection().execute("DROP TABLE headwater.parts; DROP FUNCTION headwater.part_of(text, integer)")
+            self.connection().execute("REVOKE ALL ON SCHEMA headwater FROM PUBLIC")
 
     def _apply(self, change: Change) -> None:
         name = sql.Identifier("public", change.table.table)

@@ -90,8 +90,13 @@ class Rig(Protocol):
         """CREATE TABLE, with logical types; key columns are NOT NULL, all others may be NULL."""
         ...
 
-    def transaction(self, *changes: Change) -> None:
-        """All changes in one committed transaction. Callable from many threads at once."""
+    def transaction(self, *changes: Change, part_of: tuple[str, int] | None = None) -> None:
+        """All changes in one committed transaction, tagged as a part if `part_of` says (global id, number of parts).
+        Callable from many threads at once."""
+        ...
+
+    def age(self) -> None:
+        """Make the capture that is installed what it was before transactions could be tagged."""
         ...
 
     def objects(self) -> set[str]:
@@ -159,7 +164,7 @@ class MemoryRig:
         self._database().create(table, {c: arrow_type(t) for c, t in columns.items()}, key, indexes)
         return TableName(self.spec.name, table)
 
-    def transaction(self, *changes: Change) -> None:
+    def transaction(self, *changes: Change, part_of: tuple[str, int] | None = None) -> None:
         signed: list[tuple[str, Row, int]] = []
         for change in changes:
             if isinstance(change, Insert):
@@ -168,7 +173,10 @@ class MemoryRig:
                 signed.append((change.table.table, change.row, -1))
             else:
                 signed += [(change.table.table, change.old, -1), (change.table.table, change.new, 1)]
-        self._database().commit(signed)
+        self._database().commit(signed, part_of)
+
+    def age(self) -> None:
+        pass
 
     def objects(self) -> set[str]:
         return set(self._database().objects())
@@ -276,14 +284,25 @@ class SqliteRig:
         )
         return TableName(self.spec.name, table)
 
-    def transaction(self, *changes: Change) -> None:
+    def transaction(self, *changes: Change, part_of: tuple[str, int] | None = None) -> None:
         marked = self._mark and any(self.run("SELECT 1 FROM sqlite_master WHERE name = '_headwater_transaction'")[0])
-        mark = ["INSERT INTO _headwater_transaction(tag) VALUES (NULL)"] if marked else []
+        begin: list[Statement] = [("BEGIN IMMEDIATE", ())]
+        if part_of is not None:
+            begin.append(("INSERT INTO _headwater_transaction(tag, parts) VALUES (?, ?)", part_of))
+        elif marked:
+            begin.append(("INSERT INTO _headwater_transaction(tag) VALUES (NULL)", ()))
         written = [*map(self._statement, changes)]
-        begin: list[Statement] = [("BEGIN IMMEDIATE", ()), *((m, ()) for m in mark)]
         done = application().submit(run_sqlite, str(self.path), [*begin, *written, ("COMMIT", ())]).result()
         for change, (count, _) in zip(changes, done[len(begin) :], strict=False):
             assert count == 1, f"no row to change: {change}"
+
+    def age(self) -> None:
+        self.run(
+            "DROP VIEW _headwater_transaction",
+            "CREATE VIEW _headwater_transaction AS SELECT tx, NULL AS tag FROM _headwater_meta",
+            "CREATE TRIGGER _headwater_mark INSTEAD OF INSERT ON _headwater_transaction BEGIN"
+            " UPDATE _headwater_meta SET tx = tx + 1; END",
+        )
 
     def _statement(self, change: Change) -> Statement:
         table = quote(change.table.table)

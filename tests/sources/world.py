@@ -66,8 +66,8 @@ class World:
         self.positions: list[Position] = [self.source.position()]
         self.transactions: list[tuple[Change, ...]] = []
 
-    def commit(self, *changes: Change) -> Position:
-        self.rig.transaction(*changes)
+    def commit(self, *changes: Change, part_of: tuple[str, int] | None = None) -> Position:
+        self.rig.transaction(*changes, part_of=part_of)
         self.states.append({t: added(bag, signed(changes, t)) for t, bag in self.states[-1].items()})
         self.positions.append(self.source.position())
         self.transactions.append(changes)

@@ -40,6 +40,11 @@ class Segment:
     def folder(self) -> str:
         return f"{FOLDER}/{self.number:012d}"
 
+    @property
+    def rows(self) -> int:
+        """How many changes it holds."""
+        return sum(rows for _, rows in self.tables.values())
+
 
 class Journal:
     """The segments of one warehouse, in order. One writer; any number of readers."""
@@ -96,10 +101,18 @@ class Journal:
         """The segments that hold transactions of (lo, hi]."""
         return [s for s in self._segments if s.hi > lo and s.lo < hi]
 
+    def at(self, seq: int) -> Segment | None:
+        """The last segment that ends at or before `seq`."""
+        return next((s for s in reversed(self._segments) if s.hi <= seq), None)
+
+    def reaching(self, seq: int) -> Segment | None:
+        """The first segment that ends at or after `seq`."""
+        return next((s for s in self._segments if s.hi >= seq), None)
+
     def transactions(self, lo: int, hi: int) -> Iterator[pa.Table]:
         """The transactions of (lo, hi], segment by segment."""
         for segment in self.between(lo, hi):
-            yield _within(self._storage.read_arrow(f"{segment.folder}/{_TRANSACTIONS}"), lo, hi)
+            yield within(self._storage.read_arrow(f"{segment.folder}/{_TRANSACTIONS}"), lo, hi)
 
     def trim(self, below: int) -> int:
         """Forget segments that end at or before `below`, but never the newest one; returns how many."""
@@ -122,11 +135,12 @@ def read_changes(storage: Storage, segments: Sequence[Segment], table: TableName
     for segment in segments:
         if table in segment.tables:
             rows = storage.read_arrow(f"{segment.folder}/{segment.tables[table][0]}")
-            parts.append(rows if segment.lo >= lo and segment.hi <= hi else _within(rows, lo, hi))
+            parts.append(rows if segment.lo >= lo and segment.hi <= hi else within(rows, lo, hi))
     return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
 
-def _within(rows: pa.Table, lo: int, hi: int) -> pa.Table:
+def within(rows: pa.Table, lo: int, hi: int) -> pa.Table:
+    """The rows of transactions (lo, hi]."""
     seq = rows.column(SEQ)
     return rows.filter(pc.and_(pc.greater(seq, lo), pc.less_equal(seq, hi)))
 

@@ -8,6 +8,10 @@ The promise is the **as-of**: the folded answer is exactly the table's state at 
 since. Answers are bags with signed counts: an adapter may answer "the table now" with count +1 and "what came
 after p" with the opposite sign; only the fold (group by the columns, sum the counts) is promised.
 
+**Parts.** An application that commits one logical transaction at several sources tags each part, inside it, with one id
+and the number of parts. A poll tells the tag with the transaction, and it tells every tagged transaction, also one that
+touched no table of interest: whoever assembles the parts would wait for it in vain.
+
 An adapter object is used by one thread at a time; it connects lazily and reconnects after a failure.
 """
 
@@ -31,6 +35,8 @@ TRANSACTIONS = pa.schema(
     [
         pa.field("transaction", pa.string()),  # the source's own id of it
         pa.field("committed_at", pa.timestamp("us", "UTC")),  # as near as the source can tell
+        pa.field("global_id", pa.string()),  # the logical transaction it is a part of; null: of none but itself
+        pa.field("parts", pa.int32()),  # at how many sources that one has a part; null: as above
     ]
 )
 
@@ -62,12 +68,15 @@ class Question:
 @dataclass(frozen=True)
 class Poll:
     """What happened in `(after, end]`. `transactions` has one row per transaction, in order; row i has ordinal i.
-    `changes` maps a table to its rows: the table's columns, COUNT, ORDINAL. `more` says that the limit cut it."""
+    `changes` maps a table to its rows: the table's columns, COUNT, ORDINAL. `more` says that the limit cut it.
+    `before` tells where the poll may end early: a tagged transaction (its `transaction`) → the position that contains
+    all that was told before it, and nothing of it or after it."""
 
     end: Position
     transactions: pa.Table
     changes: Mapping[TableName, pa.Table]
     more: bool = False
+    before: Mapping[str, Position] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,8 @@ class Source(Protocol):
 
     def poll(self, after: Position, tables: Mapping[TableName, Sequence[str]], limit: int) -> Poll:
         """Whole transactions after `after`, about `limit` changes at most (a single transaction may exceed it).
-        Only the named tables and columns. Transactions that touched none of them are left out, `end` covers them."""
+        Only the named tables and columns. Untagged transactions that touched none of them are left out, `end` covers
+        them."""
         ...
 
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:

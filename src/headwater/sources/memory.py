@@ -2,7 +2,8 @@
 
 A database is its log: numbered transactions of signed rows, kept for ever. The state at position `p` is the fold of
 the transactions numbered up to `p`, so the as-of promise needs no argument. Everything else (capture, trimming) is
-bookkeeping that forgets on purpose what a real source would have forgotten.
+bookkeeping that forgets on purpose what a real source would have forgotten. A part of a global transaction is
+committed with `commit(changes, part_of=("transfer-17", 2))`.
 
 Databases live in this process under the name in `memory://name`; every adapter object with that URL shares one.
 """
@@ -35,6 +36,8 @@ class Transaction:
     number: int
     committed_at: dt.datetime
     changes: tuple[tuple[str, Row, int], ...]
+    part_of: tuple[str, int] | None = None
+    """The global transaction and its number of parts."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,14 @@ class MemoryDatabase:
             self.tables[table] = MemoryTable(dict(columns), tuple(key), tuple(map(tuple, indexes)))
             self.now[table] = Counter()
 
-    def commit(self, changes: Sequence[tuple[str, Mapping[str, Any], int]]) -> int:
+    def commit(
+        self, changes: Sequence[tuple[str, Mapping[str, Any], int]], part_of: tuple[str, int] | None = None
+    ) -> int:
         """One transaction of `(table, row, signed count)`; returns its number. A row that is not there cannot go."""
+        if part_of is not None and not part_of[0]:
+            raise ValueError("the id of a global transaction must not be empty")
+        if part_of is not None and part_of[1] < 2:
+            raise ValueError(f"a global transaction has two parts or more, not {part_of[1]}")
         with self.lock:
             signed = tuple((t, tuple(row[c] for c in self.tables[t].columns), n) for t, row, n in changes)
             after = {t: Counter(self.now[t]) for t, _, _ in signed}
@@ -78,7 +87,7 @@ class MemoryDatabase:
                 if after[table][row] < 0:
                     raise ValueError(f"{table} does not hold {row}")
             self.now.update(after)
-            self.log.append(Transaction(len(self.log) + 1, dt.datetime.now(dt.UTC), signed))
+            self.log.append(Transaction(len(self.log) + 1, dt.datetime.now(dt.UTC), signed, part_of))
             return len(self.log)
 
     def state(self, table: str, at: int) -> Counter[Row]:
@@ -164,7 +173,7 @@ class MemorySource:
         kept: list[Transaction] = []
         rows: dict[TableName, list[tuple[Row, int, int]]] = {table: [] for table in tables}
         for end, transaction in enumerate(log, 1):  # noqa: B007 — `end` is how many were looked at
-            touched = False
+            touched = transaction.part_of is not None
             for table, found in rows.items():
                 since = self._captured(table)
                 for name, row, count in transaction.changes:
@@ -178,7 +187,15 @@ class MemorySource:
                 break
         return Poll(
             end=Position(str(start + end)),
-            transactions=pa.table([[str(t.number) for t in kept], [t.committed_at for t in kept]], schema=TRANSACTIONS),
+            transactions=pa.table(
+                [
+                    [str(t.number) for t in kept],
+                    [t.committed_at for t in kept],
+                    [t.part_of[0] if t.part_of else None for t in kept],
+                    [t.part_of[1] if t.part_of else None for t in kept],
+                ],
+                schema=TRANSACTIONS,
+            ),
             changes={
                 table: self._table(table, [row for row, _, _ in found])
                 .select(list(tables[table]))
@@ -188,6 +205,7 @@ class MemorySource:
                 if found
             },
             more=end < len(log),
+            before={str(t.number): Position(str(t.number - 1)) for t in kept if t.part_of},
         )
 
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ come from one sequence, and a transaction that overwrites a row of another must 
 i.e. until all its ids are drawn; the overwriting change then draws a larger one. (The order of transaction ids would be
 wrong: an old transaction may overwrite what a younger one has committed.)
 
-Capture itself is described in `postgres_capture.py`.
+Capture itself is described in `postgres_capture.py`, parts of global transactions in `postgres_parts.py`.
 
 Known limits:
 
@@ -43,7 +43,7 @@ from headwater.model.errors import HeadwaterError, SchemaChanged, UnknownName
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import TableSchema
 from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Capture, Chunk, Poll, Question, SourceSpec
-from headwater.sources import postgres_capture, postgres_catalog
+from headwater.sources import postgres_capture, postgres_catalog, postgres_parts
 from headwater.sources.postgres_capture import changes_table
 from headwater.sources.postgres_catalog import PgTable
 from headwater.sources.postgres_connection import Connection, Connections
@@ -159,14 +159,19 @@ class PostgresSource:
             for name, columns in tables.items():
                 self._columns(known[name], columns)
             self._begin(connection, f"{_READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
-            now = Snapshot.parse(_now(connection, holding=(after, list(known.values()))))
+            now, has_parts = _now_holding(connection, after, list(known.values()))
             if not known:
                 return Poll(now.position(), TRANSACTIONS.empty_table(), {})
+            logs = [changes_table(table.oid) for table in known.values()]
+            if has_parts:
+                logs.append(postgres_parts.PARTS)
 
             def read(statement: sql.Composable, schema: pa.Schema) -> pa.Table:
                 return self._copied(connection, statement, schema, next(iter(known)))
 
-            found = cut(connection, read, (after, now), [table.oid for table in known.values()], limit)
+            found = cut(connection, read, (after, now), logs, limit)
+            xids = found.kept.column("xid").to_pylist()
+            tags = postgres_parts.tags(connection, xids, fresh(after) if has_parts else None)
             changes = {}
             for name, table in known.items():
                 wanted = self._columns(table, tables[name])
@@ -181,8 +186,9 @@ class PostgresSource:
                 changes[name] = rows.set_column(rows.num_columns - 1, ORDINAL, ordinals)
             connection.execute("COMMIT")
         labels = found.kept.column("xid").cast(pa.string())
-        transactions = pa.Table.from_arrays([labels, found.kept.column("at")], schema=TRANSACTIONS)
-        return Poll(found.end.position(), transactions, changes, found.more)
+        transactions = pa.table([labels, found.kept.column("at"), tags.global_id, tags.parts], schema=TRANSACTIONS)
+        before = postgres_parts.Before(Snapshot.parse(after), found.end, xids, tags.ordinals)
+        return Poll(found.end.position(), transactions, changes, found.more, before)
 
     def trim(self, below: Position) -> int:
         """Forgetting nothing writes nothing: no transaction id is drawn, and positions of an idle source stay put."""
@@ -193,7 +199,10 @@ class PostgresSource:
             oids = [row[0] for row in connection.execute("SELECT oid::bigint FROM headwater.tables ORDER BY oid")]
             statements = [sql.SQL(shown).format(changes_table(oid), below=place) for oid in oids]
             gone = sum(connection.execute(statement).rowcount for statement in statements)
-            if gone:  # readers see both or neither; the mark only ever moves forward
+            tags = 0
+            if postgres_parts.exist(connection):
+                tags = connection.execute(sql.SQL(shown).format(postgres_parts.PARTS, below=place)).rowcount
+            if gone or tags:  # readers see both or neither; the mark only ever moves forward
                 forward = "headwater.contains({below}, trimmed) IS NOT FALSE"
                 moved = sql.SQL("UPDATE headwater.meta SET trimmed = {below} WHERE " + forward).format(below=place)
                 connection.execute(moved)
@@ -301,14 +310,19 @@ class PostgresSource:
                 raise SchemaChanged(f"{name}.{column.name} {became}", "change the views that use it")
 
 
-def _now(connection: Connection, holding: tuple[Position, Sequence[PgTable]] | None = None) -> Position:
-    statement: sql.SQL | sql.Composed = sql.SQL("SELECT pg_current_snapshot()::text")
-    if holding is not None and holding[1]:
-        holds = [sql.SQL("headwater.holds({}, {}::regclass)").format(holding[0], _regclass(t)) for t in holding[1]]
-        statement = sql.SQL(", ").join([statement, *holds])
-    row = connection.execute(statement).fetchone()
+def _now(connection: Connection) -> Position:
+    row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
     assert row is not None
     return Position(row[0])
+
+
+def _now_holding(connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Snapshot, bool]:
+    """Now, and whether transactions can be tagged here; an error if `after` is older than what these tables keep."""
+    holds = [sql.SQL("headwater.holds({}, {}::regclass)").format(after, _regclass(t)) for t in tables]
+    columns = [sql.SQL("pg_current_snapshot()::text"), postgres_parts.EXISTS, *holds]
+    row = connection.execute(sql.SQL("SELECT {}").format(sql.SQL(", ").join(columns))).fetchone()
+    assert row is not None
+    return Snapshot.parse(row[0]), row[1]
 
 
 def _regclass(table: PgTable) -> sql.Literal:

@@ -6,6 +6,7 @@
       gaps             moments at which capture knowingly missed something (see `_TRUNCATE` below)
       ids              one sequence for all changes of the database
       changes_<oid>    the changes of one table: id, xid, at, count, layout, row
+      parts, part_of() transactions tagged as parts of a global one (see `postgres_parts.py`)
       headwater_capture_<oid>()            the trigger function of one table
       layout, relaid, contains, holds      functions that readers use
     on each captured table
@@ -33,6 +34,7 @@ from psycopg import sql
 
 from headwater.model.errors import SourceRefused, SourceUnavailable
 from headwater.model.names import TableName
+from headwater.sources import postgres_parts
 from headwater.sources.postgres_connection import NOT_CAPTURED, PINNED, TRIMMED, Connection, Connections
 
 _LOCK_TIMEOUT = "2s"
@@ -215,9 +217,11 @@ def plan(connection: Connection, wanted: Sequence[tuple[TableName, int]]) -> lis
     lines = []
     if generation(connection) is None:
         _check_schema(connection)
-        lines.append("create schema headwater: meta tables, a sequence, 4 functions")
+        lines.append("create schema headwater: meta tables, a sequence, 5 functions")
         standing = {}
     else:
+        if not postgres_parts.exist(connection):
+            lines.append("let transactions be tagged as parts of a global one: headwater.parts, headwater.part_of()")
         standing = {c.oid: c for c in inspect(connection)}
     for table, oid in wanted:
         if oid in standing and standing[oid].fault is None:
@@ -235,6 +239,8 @@ def install(connections: Connections, wanted: Sequence[tuple[TableName, int]]) -
             return []
         if generation(connection) is None:
             _patiently(connection, "schema headwater", _create_schema)
+        elif not postgres_parts.exist(connection):
+            _patiently(connection, "schema headwater", _create_parts)
         standing = {c.oid: c for c in inspect(connection)}
         for table, oid in wanted:
             if oid not in standing or standing[oid].fault is not None:
@@ -245,6 +251,13 @@ def install(connections: Connections, wanted: Sequence[tuple[TableName, int]]) -
 def _create_schema(connection: Connection) -> None:
     if generation(connection) is None:  # another install may have been faster
         connection.execute(_SCHEMA)
+        connection.execute(postgres_parts.CREATE)
+
+
+def _create_parts(connection: Connection) -> None:
+    """What a capture lacks that was installed before there were global transactions; it stays the same generation."""
+    if not postgres_parts.exist(connection):
+        connection.execute(postgres_parts.CREATE)
 
 
 def _capture_table(connection: Connection, table: TableName, oid: int) -> None:

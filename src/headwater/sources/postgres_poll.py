@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from psycopg import sql
 
 from headwater.model.names import Position
-from headwater.sources.postgres_capture import changes_table
 from headwater.sources.postgres_catalog import PgTable
 from headwater.sources.postgres_connection import Connection
 from headwater.sources.postgres_snapshot import Snapshot
@@ -40,10 +39,13 @@ class Cut:
     more: bool
 
 
-def cut(connection: Connection, read: Read, span: tuple[Position, Snapshot], oids: Sequence[int], limit: int) -> Cut:
-    """`span` is (after, now). Everything is read in the one snapshot of the connection's transaction."""
+def cut(
+    connection: Connection, read: Read, span: tuple[Position, Snapshot], logs: Sequence[sql.Composable], limit: int
+) -> Cut:
+    """`span` is (after, now), `logs` are the change tables to look at. Everything is read in the one snapshot of the
+    connection's transaction."""
     after, now = span
-    changes = _changes(after, oids)
+    changes = _changes(after, logs)
 
     def one(statement: str, **parts: sql.Composable) -> int | None:
         row = connection.execute(sql.SQL(statement).format(changes=changes, **parts)).fetchone()
@@ -51,12 +53,12 @@ def cut(connection: Connection, read: Read, span: tuple[Position, Snapshot], oid
 
     beyond = one("SELECT id FROM {changes} AS c ORDER BY id OFFSET {n} LIMIT 1", n=sql.Literal(max(limit, 1)))
     if beyond is None:
-        return Cut(read(_told(after, oids, None), _TOLD), now, more=False)
-    kept = read(_told(after, oids, beyond), _TOLD)
+        return Cut(read(_told(after, logs, None), _TOLD), now, more=False)
+    kept = read(_told(after, logs, beyond), _TOLD)
     if not kept:
         beyond = one("SELECT min(last) + 1 FROM (SELECT max(id) AS last FROM {changes} AS c GROUP BY xid) AS lasts")
         assert beyond is not None
-        kept = read(_told(after, oids, beyond), _TOLD)
+        kept = read(_told(after, logs, beyond), _TOLD)
         if not one("SELECT 1 FROM {changes} AS c WHERE id >= {id} LIMIT 1", id=sql.Literal(beyond)):
             return Cut(kept, now, more=False)
     newest = max(pc.max(kept.column("xid")).as_py(), Snapshot.parse(after).xmax - 1)
@@ -66,17 +68,17 @@ def cut(connection: Connection, read: Read, span: tuple[Position, Snapshot], oid
     return Cut(kept, now.without([row[0] for row in connection.execute(below)], newest), more=True)
 
 
-def _changes(after: Position, oids: Sequence[int]) -> sql.Composable:
-    parts = [sql.SQL("SELECT id, xid, at FROM {} AS c WHERE {}").format(changes_table(o), fresh(after)) for o in oids]
+def _changes(after: Position, logs: Sequence[sql.Composable]) -> sql.Composable:
+    parts = [sql.SQL("SELECT id, xid, at FROM {} AS c WHERE {}").format(log, fresh(after)) for log in logs]
     return sql.SQL("({})").format(sql.SQL(" UNION ALL ").join(parts))
 
 
-def _told(after: Position, oids: Sequence[int], beyond: int | None) -> sql.Composable:
+def _told(after: Position, logs: Sequence[sql.Composable], beyond: int | None) -> sql.Composable:
     """The transactions all of whose changes lie below the id `beyond`, in the order of their last one."""
     whole: list[sql.Composable] = []
     if beyond is not None:
         later = "NOT EXISTS (SELECT FROM {} AS o WHERE o.xid = t.xid AND o.id >= {})"
-        whole = [sql.SQL(later).format(changes_table(oid), sql.Literal(beyond)) for oid in oids]
+        whole = [sql.SQL(later).format(log, sql.Literal(beyond)) for log in logs]
     return sql.SQL(
         """
         SELECT xid::text::bigint, coalesce(
@@ -84,7 +86,7 @@ def _told(after: Position, oids: Sequence[int], beyond: int | None) -> sql.Compo
         FROM (SELECT xid, max(id) AS last, max(at) AS at FROM {} AS c WHERE {} GROUP BY xid) AS t WHERE {} ORDER BY last
         """
     ).format(
-        _changes(after, oids),
+        _changes(after, logs),
         sql.SQL("true") if beyond is None else sql.SQL("id < {}").format(sql.Literal(beyond)),
         sql.SQL(" AND ").join(whole) if whole else sql.SQL("true"),
     )

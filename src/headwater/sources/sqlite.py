@@ -12,6 +12,13 @@ as the first statement. Changes are labelled with the number of the last mark; i
 one transaction. Where marked and unmarked writers mix, unmarked changes join the marked transaction before them:
 coarser, still real, for a poll is a snapshot. Changes that join a transaction which an earlier poll has delivered
 come as a transaction of their own: nothing delivered is ever altered.
+
+A part of a global transaction is marked with its id and the number of parts, by
+
+    INSERT INTO _headwater_transaction(tag, parts) VALUES ('transfer-17', 2)
+
+as the first statement. Two marks in one transaction are two transactions, and two tags two parts: SQLite does not tell
+the trigger that nothing was committed between them.
 """
 
 from __future__ import annotations

@@ -4,10 +4,14 @@
     _headwater_tables       number and columns of every captured table, and the triggers as they were written
     _headwater_meta         one row: generation, the position the log is trimmed to, the current transaction number
     _headwater_stash        rows that the statement at work may be about to replace
-    _headwater_transaction  a view; `INSERT INTO _headwater_transaction(tag) VALUES (NULL)` begins a new number
+    _headwater_transaction  a view; `INSERT INTO _headwater_transaction(tag) VALUES (NULL)` begins a new number, and
+                            `(tag, parts) VALUES ('transfer-17', 2)` also says what it is a part of
 
 SQLite has one writer at a time, so ids are commit order. They are never reused although there is no AUTOINCREMENT
 (whose own table would stay behind): trimming keeps the newest row of the log.
+
+A tag is a row of the log, of table 0, which is nobody's: `c0` has the global id, `count` the number of parts. So a part
+has an id and a position of its own though it may change nothing, and goes when the log is trimmed.
 """
 
 from __future__ import annotations
@@ -26,11 +30,27 @@ _CREATE = (
     "CREATE TABLE _headwater_tables (number INTEGER PRIMARY KEY, name TEXT, columns TEXT, triggers TEXT, uniques TEXT)",
     "CREATE TABLE _headwater_changes (id INTEGER PRIMARY KEY, tx INTEGER, tbl INTEGER, at, count INTEGER, c0)",
     "CREATE TABLE _headwater_stash (tbl INTEGER, rid, c0)",
-    "CREATE VIEW _headwater_transaction AS SELECT tx, NULL AS tag FROM _headwater_meta",
-    "CREATE TRIGGER _headwater_mark INSTEAD OF INSERT ON _headwater_transaction BEGIN"
-    " UPDATE _headwater_meta SET tx = tx + 1; END",
     "INSERT INTO _headwater_meta VALUES (lower(hex(randomblob(16))), 0, 0)",
 )
+TAGS = 0
+"""In place of a table's number: this row of the log is a tag."""
+_MARKS = {
+    "_headwater_transaction": (
+        "CREATE VIEW _headwater_transaction AS SELECT tx, NULL AS tag, NULL AS parts FROM _headwater_meta"
+    ),
+    "_headwater_mark": (
+        "CREATE TRIGGER _headwater_mark INSTEAD OF INSERT ON _headwater_transaction BEGIN"
+        " SELECT RAISE(ABORT, 'headwater: the tag of a global transaction must not be empty')"
+        " WHERE NEW.tag = '' OR (NEW.tag IS NULL AND NEW.parts IS NOT NULL);"
+        " SELECT RAISE(ABORT, 'headwater: parts must be a whole number, 2 or more: at how many sources it has a part')"
+        " WHERE NEW.tag IS NOT NULL AND NOT (typeof(NEW.parts) = 'integer' AND NEW.parts BETWEEN 2 AND 1000000);"
+        " UPDATE _headwater_meta SET tx = tx + 1;"
+        " INSERT INTO _headwater_changes (tx, tbl, at, count, c0)"
+        f" SELECT tx, {TAGS}, julianday('now'), NEW.parts, CAST(NEW.tag AS TEXT) FROM _headwater_meta"
+        " WHERE NEW.tag IS NOT NULL; END"
+    ),
+}
+"""What applications mark their transactions with. Holds no data: an older one is put up anew."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +132,8 @@ def plan(connection: Connection, names: Sequence[str], source: str) -> list[str]
     live = live_tables(connection)
     captured = captured_tables(connection) if installed(connection) else {}
     lines = [] if installed(connection) else ["create _headwater_changes, the log of changes, and its bookkeeping"]
+    if installed(connection) and not _marks_current(connection):
+        lines.append("let transactions be tagged as parts of a global one: _headwater_transaction(tag, parts)")
     for name in names:
         if name not in live:
             raise UnknownName("table", name, live, f"in source {source}")
@@ -132,6 +154,10 @@ def install(connection: Connection, names: Sequence[str], source: str) -> list[s
     if not installed(connection):
         for statement in _CREATE:
             connection.execute(statement)
+    if not _marks_current(connection):
+        connection.execute("DROP VIEW IF EXISTS _headwater_transaction")  # and with it its trigger
+        for statement in _MARKS.values():
+            connection.execute(statement)
     live = live_tables(connection)
     for name in dict.fromkeys(names):
         captured = captured_tables(connection)
@@ -143,6 +169,11 @@ def install(connection: Connection, names: Sequence[str], source: str) -> list[s
             number = old.number if old else 1 + max((t.number for t in captured.values()), default=0)
             _capture(connection, live[name], number, () if old is None or broken else old.columns)
     return lines
+
+
+def _marks_current(connection: Connection) -> bool:
+    names = ", ".join(map(literal, _MARKS))
+    return dict(connection.rows(f"SELECT name, sql FROM sqlite_master WHERE name IN ({names})")) == _MARKS
 
 
 def remove(connection: Connection) -> list[str]:

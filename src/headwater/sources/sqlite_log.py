@@ -1,8 +1,8 @@
-"""Reading the log of changes: where it begins and ends, which transactions it holds, forgetting its oldest part."""
+"""Reading the log of changes: where it begins and ends, which transactions it holds, forgetting its oldest rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from headwater.model.errors import CaptureMissing, ConfigError, PositionTrimmed
 from headwater.model.names import Position, TableName
 from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Poll
+from headwater.sources.sqlite_capture import TAGS
 from headwater.sources.sqlite_files import Connection, SqliteFile
 from headwater.sources.sqlite_read import Part, Shape, Table
 
@@ -64,19 +65,43 @@ def poll(connection: Connection, tables: Sequence[tuple[Table, Sequence[str]]], 
     ).slice(1)
     ids, tx = log.column("id").to_numpy(), log.column("tx").to_numpy()
     last_of = np.flatnonzero(np.diff(tx, append=-1))  # where each transaction ends
-    named = pc.is_in(log.column("tbl"), pa.array([t.captured.number for t, _ in tables], pa.int64()))
-    touched = np.unique(np.searchsorted(ids[last_of], ids[named.to_numpy()]))
-    labels = ids[last_of][touched]
-    moments = (log.column("at").to_numpy()[last_of][touched] - _UNIX_EPOCH) * _MICROSECONDS
     present = set(pc.unique(log.column("tbl")).to_pylist())
+    named = [TAGS, *(t.captured.number for t, _ in tables)]  # a part is told, whatever it touched
+    of_interest = pc.is_in(log.column("tbl"), pa.array(named, pa.int64()))
+    told = np.unique(np.searchsorted(ids[last_of], ids[of_interest.to_numpy()]))
+    labels = ids[last_of][told]
+    moments = (log.column("at").to_numpy()[last_of][told] - _UNIX_EPOCH) * _MICROSECONDS
     changes: dict[TableName, pa.Table] = {
         table.name: _changes(connection, Shape(table, tuple(columns), (COUNT, _ID)), (start, end), labels)
         for table, columns in tables
         if table.captured.number in present
     }
-    at = pa.array(moments.round().astype(np.int64)).cast(pa.timestamp("us", "UTC"))
-    transactions = pa.table([pa.array(labels, pa.int64()).cast(pa.string()), at], schema=TRANSACTIONS)
-    return Poll(Position(str(end)), transactions, changes, more=end < last)
+    tags = _tags(connection, (start, end), labels) if TAGS in present else {}
+    transactions = pa.table(
+        [
+            pa.array(labels, pa.int64()).cast(pa.string()),
+            pa.array(moments.round().astype(np.int64)).cast(pa.timestamp("us", "UTC")),
+            _sparse(len(labels), {n: tag for n, (tag, _) in tags.items()}, pa.string()),
+            _sparse(len(labels), {n: parts for n, (_, parts) in tags.items()}, pa.int32()),
+        ],
+        schema=TRANSACTIONS,
+    )
+    ends_before = np.concatenate([[start], ids[last_of]])[told]
+    before = {str(labels[n]): Position(str(ends_before[n])) for n in tags}
+    return Poll(Position(str(end)), transactions, changes, end < last, before)
+
+
+def _tags(connection: Connection, span: tuple[int, int], labels: npt.NDArray[np.int64]) -> dict[int, tuple[str, int]]:
+    """A tagged transaction's ordinal → its global id and number of parts."""
+    rows = connection.rows(
+        f"SELECT id, c0, count FROM _headwater_changes WHERE tbl = {TAGS} AND id > {span[0]} AND id <= {span[1]}"
+    )
+    ordinals = np.searchsorted(labels, [row[0] for row in rows]).tolist()
+    return {ordinal: (tag, parts) for ordinal, (_, tag, parts) in zip(ordinals, rows, strict=True)}
+
+
+def _sparse(length: int, values: Mapping[int, str] | Mapping[int, int], kind: pa.DataType) -> pa.Array:
+    return pa.array([values.get(n) for n in range(length)], kind) if values else pa.nulls(length, kind)
 
 
 def _changes(connection: Connection, shape: Shape, span: tuple[int, int], labels: npt.NDArray[np.int64]) -> pa.Table:
