@@ -66,6 +66,8 @@ def _journal(storage: Storage) -> None:
     table = TableName(CRM, "people")
     names = pa.table({"id": [1, 2, 1, 1], "name": ["Ann", "Bob", "Ann", "Anne"], COUNT: [1, 1, -1, 1]})
     changes = names.append_column(ORDINAL, pa.array([0, 1, 2, 2]))
-    transactions = pa.table([pa.array(["a", "b", "c"]), pa.array([DAY] * 3, TRANSACTIONS.field(1).type)], TRANSACTIONS)
+    when = pa.array([DAY] * 3, TRANSACTIONS.field(1).type)
+    untagged = [pa.nulls(3, pa.string()), pa.nulls(3, pa.int32())]
+    transactions = pa.table([pa.array(["a", "b", "c"]), when, *untagged], TRANSACTIONS)
     poll = Poll(Position("3"), transactions, {table: changes})
     Journal(storage).append(number(Seq(0), {CRM: Position("0")}, {CRM: poll}))

@@ -79,7 +79,9 @@ class LiveScreen:
 
     def _draw(self, meter: Meter, engine: Engine) -> None:
         now = snapshot(meter, engine)
-        self._body = Group(_numbers(now, self._rate.of(now.transactions)), Text(), _sources(now), Text(), _views(now))
+        loading: list[RenderableType] = [self._load(meter.load), Text()] if meter.load is not None else []
+        rate = self._rate.of(now.transactions)
+        self._body = Group(*loading, _numbers(now, rate), Text(), _sources(now), Text(), _views(now))
 
     def _render(self) -> RenderableType:
         """Called by Live's own thread, so it only puts finished parts together."""

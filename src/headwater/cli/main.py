@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headwater.cli import capture, checking, demo, init, plan, reading, run
+from headwater.cli import apply, capture, checking, demo, init, plan, reading, run, status
 from headwater.cli.errors import explained
 
 EPILOG = "Start with 'headwater demo', or with 'headwater init my-project'."
@@ -57,8 +57,8 @@ _START, _RUN, _READ, _CHECK = "Start a project", "Maintain", "Read", "Check and 
 
 for panel, functions in {
     _START: (init.init, demo.demo),
-    _RUN: (plan.plan, capture.setup, run.run, capture.teardown),
-    _READ: (reading.status, reading.read, reading.sql, reading.log),
+    _RUN: (plan.plan, capture.setup, run.run, apply.apply, capture.teardown),
+    _READ: (status.status, reading.read, reading.sql, reading.log),
     _CHECK: (checking.verify, checking.compact, checking.publish),
 }.items():
     for function in functions:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.model.errors import HeadwaterError
-from headwater.model.names import SourceName, TableName, ViewName
+from headwater.model.names import SourceName, TableName, ViewName, view_table
+from headwater.model.schedule import parse_schedule
 from headwater.model.schema import TableSchema
 
 if TYPE_CHECKING:
     from headwater.algebra.parse import ParsedView
     from headwater.algebra.view import ViewDefinition
+    from headwater.runtime.plans import ViewPlan
     from headwater.runtime.project import Warehouse
 
 
@@ -92,12 +94,14 @@ def make_plan(warehouse: Warehouse) -> Plan:
         except HeadwaterError as error:
             plan.failed(error)
     views = _defined(warehouse, reachable, plan)
+    planned: dict[ViewName, ViewPlan] = {}
     for view in views:
         try:
-            plan.views.append(_planned(warehouse, view))
+            if all(parent in planned for parent in view.parents):  # else the parent's own error is said already
+                plan.views.append(_planned(warehouse, view, planned))
         except HeadwaterError as error:
             plan.failed(error)
-    needed = {s: sorted({t for v in views for t in v.tables if t.source == s}) for s in reachable}
+    needed = {s: sorted({t for v in views for t in v.base_tables if t.source == s}) for s in reachable}
     for name, tables in needed.items():
         if tables:
             _plan_source(warehouse, name, tables, plan)
@@ -109,13 +113,15 @@ def make_plan(warehouse: Warehouse) -> Plan:
 def _defined(warehouse: Warehouse, reachable: Sequence[SourceName], plan: Plan) -> list[ViewDefinition]:
     from headwater.algebra.parse import define
 
-    views = []
-    for parsed in _parsed(warehouse, plan):
+    views: dict[ViewName, ViewDefinition] = {}
+    everything = _parsed(warehouse, plan)
+    for parsed in everything:
         try:
-            views.append(define(parsed, warehouse.catalog))
+            view = define(parsed, warehouse.catalog, views, [p.name for p in everything])
+            views[view.name] = view
         except HeadwaterError as error:
             plan.failed(error)
-    return views
+    return list(views.values())
 
 
 def _parsed(warehouse: Warehouse, plan: Plan) -> list[ParsedView]:
@@ -140,12 +146,16 @@ def _parsed(warehouse: Warehouse, plan: Plan) -> list[ParsedView]:
     return parsed
 
 
-def _planned(warehouse: Warehouse, view: ViewDefinition) -> PlannedView:
+def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName, ViewPlan]) -> PlannedView:
+    from headwater.algebra import as_table
     from headwater.maintenance.graph import steps
     from headwater.runtime.plans import plan_view
 
+    parents = {name: planned[name] for name in view.parents}
     schemas = warehouse.catalog.schemas(view)
-    columns = plan_view(warehouse.spark, view, schemas).columns
+    planned[view.name] = plan_view(warehouse.spark, view, schemas, parents)
+    columns = planned[view.name].columns
+    schemas |= {view_table(name): as_table(parent.view) for name, parent in parents.items()}
     walk = steps(view)
     orders: dict[str, list[Meeting]] = {o.alias: [] for o in view.occurrences}
     lookups: dict[tuple[TableName, tuple[str, ...], tuple[str, ...]], Lookup] = {}
@@ -159,7 +169,7 @@ def _planned(warehouse: Warehouse, view: ViewDefinition) -> PlannedView:
         lookups[key] = _lookup(schemas[target.table], step.far, conditions)
     return PlannedView(
         name=view.name,
-        level=view.level.value,
+        level=kind_of(view),
         where=f"{view.file}:{view.line}",
         relations=[
             Relation(o.alias, o.table, schemas[o.table].rows, tuple(map(str, o.conditions))) for o in view.occurrences
@@ -201,6 +211,8 @@ def _plan_source(warehouse: Warehouse, name: SourceName, tables: Sequence[TableN
 def _warnings(view: PlannedView) -> list[str]:
     said = []
     for look in view.lookups:
+        if look.table.is_view:
+            continue
         if look.columns and not look.index:
             said.append(
                 f"no index finds {look.table} by {', '.join(look.columns)}: every question reads the whole table;"
@@ -209,9 +221,16 @@ def _warnings(view: PlannedView) -> list[str]:
         if not look.columns:
             said.append(f"{view.name} joins {look.table} with nothing: every batch reads all of it")
     for relation in view.relations:
-        if relation.rows is None:
+        if relation.rows is None and not relation.table.is_view:
             said.append(f"the size of {relation.table} is not known, so questions scan it; run ANALYZE there")
     return said
+
+
+def kind_of(view: ViewDefinition) -> str:
+    """What a view promises, in words."""
+    if view.every > 1:
+        return f"{view.level.value}, every {view.every} transactions"
+    return f"{view.level.value}, {parse_schedule(view.schedule).says}" if view.schedule else view.level.value
 
 
 def type_name(kind: pa.DataType) -> str:

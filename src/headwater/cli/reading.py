@@ -1,67 +1,21 @@
-"""status, read, sql, log: what is there. None of them starts a JVM."""
+"""read, sql, log: what is there. None of them starts a JVM."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import typer
 from rich.text import Text
 
 from headwater.cli.options import HERE, At, Json, Project
 from headwater.cli.rows import print_rows, write_lines
-from headwater.cli.screen import grid, messages, results
+from headwater.cli.screen import messages, results
 from headwater.cli.values import field, text, to_json
-
-if TYPE_CHECKING:
-    from headwater.runtime.project import Status
 
 NEWEST = 20
 """`log` on a terminal shows so many transactions unless asked for others."""
-
-
-def status(project: Project = HERE, as_json: Json = False) -> None:
-    """How far sources, views and the warehouse are.
-
-    Asks the sources how much is waiting there; a source that cannot be reached is shown as such.
-    """
-    from headwater.runtime.project import open_warehouse
-
-    found = open_warehouse(project).status()
-    if as_json:
-        write_lines([to_json(_status_json(found))])
-        return
-    screen = results()
-    cut = found.cut
-    if cut.number:
-        made = datetime.fromtimestamp(cut.at).astimezone().isoformat(" ", "seconds")
-        screen.print(f"[bold]cut[/] {cut.number:,} at transaction [bold]{cut.seq:,}[/], made {made}")
-    else:
-        screen.print("nothing is maintained yet: run [bold]headwater setup[/], then [bold]headwater run[/]")
-    who = found.running
-    screen.print(f"maintained by process {who['pid']} on {who['host']}" if who else "nobody maintains it right now")
-    screen.print()
-    sources = grid("source", "state", "waiting", "lag", "position", numbers=("waiting", "lag"))
-    for source in found.sources:
-        waiting = "" if source.waiting is None else f"{source.waiting:,}"
-        lag = "" if source.lag_seconds is None else duration(source.lag_seconds)
-        sources.add_row(source.name, state(source.state), waiting, lag, short(source.position))
-    screen.print(sources)
-    for line in reasons(found.sources):
-        screen.print(line)
-    if not found.views:
-        return
-    screen.print()
-    views = grid("view", "state", "seq", "rows", "level", "history from", numbers=("seq", "rows", "history from"))
-    for view in found.views:
-        numbers = (f"{view.seq:,}", f"{view.rows:,}", view.level, f"{view.horizon:,}")
-        views.add_row(view.name, state(view.state), *numbers)
-    screen.print(views)
-    for line in reasons(found.views):
-        screen.print(line)
 
 
 def read(
@@ -146,7 +100,9 @@ def _print_log(transactions: Iterator[dict[str, Any]]) -> int:
     screen, shown = results(), 0
     for shown, t in enumerate(transactions, 1):  # noqa: B007 # the number of the last one is the answer
         at = "" if t["committed_at"] is None else t["committed_at"].astimezone().isoformat(" ", "milliseconds")
-        head = Text.assemble((f"{t['seq']:>8,}", "bold"), f"  {t['source']} ", (f"{t['transaction']}  {at}", "dim"))
+        part = f"  part of {t['global']}" if t["global"] else ""
+        words = (f"{t['transaction']}  {at}{part}", "dim")
+        head = Text.assemble((f"{t['seq']:>8,}", "bold"), f"  {t['source']} ", words)
         screen.print(head, soft_wrap=True)
         for change in t["changes"]:
             sign, style = ("+", "green") if change["count"] > 0 else ("−", "red")
@@ -190,15 +146,3 @@ def duration(seconds: float) -> str:
 def short(position: str) -> str:
     """A position that fits a column."""
     return position if len(position) <= 24 else position[:23] + "…"
-
-
-def _status_json(found: Status) -> dict[str, Any]:
-    cut = found.cut
-    positions = dict(cut.positions)
-    made = datetime.fromtimestamp(cut.at, UTC).isoformat() if cut.number else None
-    return {
-        "cut": {"number": cut.number, "seq": cut.seq, "at": made, "positions": positions} if cut.number else None,
-        "running": found.running,
-        "sources": [asdict(s) for s in found.sources],
-        "views": [asdict(v) for v in found.views],
-    }

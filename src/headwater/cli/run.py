@@ -75,8 +75,7 @@ class Stoppable:
                 signal.signal(kind, handler)
 
     def loading(self, meter: Meter) -> None:
-        self._looping = False
-        if self.asked and threading.current_thread() is threading.main_thread():
+        if self.asked and not self._looping and threading.current_thread() is threading.main_thread():
             raise KeyboardInterrupt  # it was asked for before the load began
         self._display.loading(meter)
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from headwater.runtime.views import ManagedView
 
 TRIM_SECONDS = 2.0
-TRIM_AGE = 10.0
 COMPACT_SECONDS = 5.0
 RETIRE_SECONDS = 600.0
 TIDY_CUTS = 100
@@ -44,7 +43,8 @@ class Chores:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="headwater-chores")
         self._compaction: _Compaction | None = None
         self._publishing: Future[None] | None = None
-        self._retired: list[tuple[float, ChangelogTable, tuple[str, ...]]] = []
+        self._retired: list[tuple[float, str, tuple[str, ...]]] = []
+        """When, the folder, and which of its files; without files the whole folder."""
         self._last: dict[str, float] = {}
         self._tidied = 0
 
@@ -71,6 +71,10 @@ class Chores:
         if self._engine.config.publish_seconds:
             self._publish()
 
+    def discard(self, folder: str) -> None:
+        """A view's folder that no cut names any more goes, when nobody can be reading it."""
+        self._retired.append((time.monotonic(), folder, ()))
+
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -96,13 +100,13 @@ class Chores:
         return result
 
     def _trim(self) -> None:
-        cut = self._engine.trimmable(TRIM_AGE)
-        if cut is None:
-            return
-        for name, position in cut.positions.items():
+        retention = self._engine.retention
+        for name, position in retention.positions().items():
             if name in self._engine.pollers:
                 self._engine.pollers[name].trim(position)
-        self._engine.journal.trim(min(self.horizon, cut.seq))
+        kept = self._engine.journal.at(min(self.horizon, retention.oldest))
+        if kept is not None:  # it stays: it tells where the sources were
+            self._engine.journal.trim(kept.lo)
 
     def _tables(self, view: ManagedView) -> list[tuple[ChangelogTable, Seq]]:
         horizon = Seq(max(view.state.horizon, min(self.horizon, view.state.seq)))
@@ -117,7 +121,8 @@ class Chores:
             if not view.live:
                 continue
             for table, horizon in self._tables(view):
-                names = worth_compacting(log_files(table), horizon)
+                with view.lock:
+                    names = worth_compacting(log_files(table), horizon)
                 if names:
                     job = self._pool.submit(compact_files, engine.spark, engine.storage, table, names, horizon)
                     self._compaction = _Compaction(view, table, horizon, job)
@@ -137,23 +142,26 @@ class Chores:
         self._commit(work.view, work.table, work.horizon, done)
 
     def _commit(self, view: ManagedView, table: ChangelogTable, horizon: Seq, done: Compacted) -> None:
-        version = table.commit(done.added, done.removed)
+        with view.lock:
+            version = table.commit(done.added, done.removed)
         if table is view.log:
             view.state = replace(view.state, version=version, horizon=Seq(max(view.state.horizon, horizon)))
         else:
             view.state = replace(view.state, auxiliary=version)
         reached(Step.COMPACTED)
         self._engine.show_cut()
-        self._retired.append((time.monotonic(), table, done.removed))
+        self._retired.append((time.monotonic(), table.folder, done.removed))
 
     def _retire(self) -> None:
         """Delete replaced files once nobody can be reading them any more."""
         if pins(self._engine.storage):
             return
         old = [r for r in self._retired if r[0] < time.monotonic() - RETIRE_SECONDS]
-        for _, table, names in old:
+        for _, folder, names in old:
             for name in names:
-                self._engine.storage.delete(f"{table.folder}/{name}")
+                self._engine.storage.delete(f"{folder}/{name}")
+            if not names:
+                self._engine.storage.delete_folder(folder)
         self._retired = [r for r in self._retired if r not in old]
 
     def _publish(self) -> None:

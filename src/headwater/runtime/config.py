@@ -37,6 +37,13 @@ class Config:
     poll_seconds: float = 0.2
     batch_changes: int = 500_000
     parallel: int = 2
+    """How many batches of one view are computed at once."""
+    managers: int = 8
+    """How many batches of all views together are computed at once; 1: one view after the other."""
+    sequencing: str = "dependency"
+    """How warehouse transactions follow each other: "dependency", "sequential" or "batched"."""
+    parts_seconds: float = 10.0
+    """How long the parts of a global transaction wait for each other."""
     chunk_rows: int = 250_000
     spark_master: str = "local[*]"
     spark_options: Mapping[str, str] = field(default_factory=dict)
@@ -52,17 +59,23 @@ _SETTINGS: Mapping[str, Mapping[str, tuple[str, type]]] = {
         "poll_seconds": ("poll_seconds", float),
         "batch_changes": ("batch_changes", int),
         "parallel": ("parallel", int),
+        "managers": ("managers", int),
+        "sequencing": ("sequencing", str),
+        "parts_seconds": ("parts_seconds", float),
         "chunk_rows": ("chunk_rows", int),
     },
     "spark": {"master": ("spark_master", str), "options": ("spark_options", dict)},
     "views": {"path": ("views", str)},
 }
+_CHOICES: Mapping[str, tuple[str, ...]] = {"sequencing": ("dependency", "sequential", "batched")}
 _LEAST: Mapping[str, float] = {
     "history": 0,
     "publish_seconds": 0,
     "poll_seconds": 0.01,
     "batch_changes": 1,
     "parallel": 1,
+    "managers": 1,
+    "parts_seconds": 0,
     "chunk_rows": 1,
 }
 
@@ -140,6 +153,8 @@ def _checked(what: str, name: str, value: Any, kind: type, path: Path) -> Any:
         value = float(value)
     if not isinstance(value, kind) or isinstance(value, bool) or value == "":
         raise ConfigError(f"{what} in {path} must be of type {kind.__name__}, it is {value!r}", "correct it")
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise UnknownName(f"value of {what}", str(value), _CHOICES[name], f"in {path}")
     if isinstance(value, (int, float)) and value < _LEAST.get(name, value):
         raise ConfigError(f"{what} in {path} must be at least {_LEAST[name]}, it is {value}", "correct it")
     return value

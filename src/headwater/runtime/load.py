@@ -6,7 +6,7 @@ same expressions, the same aggregation, the same files. The view's history begin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,18 +16,20 @@ from headwater.algebra.view import Occurrence, ViewDefinition, quoted
 from headwater.maintenance.keys import common_type
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.conditions import Condition
-from headwater.model.names import Seq
+from headwater.model.names import Seq, TableName
 from headwater.runtime.failures import in_words
 from headwater.runtime.jobs import Written, finish_rows, written
 from headwater.runtime.plans import ViewPlan
+from headwater.runtime.recompute import evaluated, write_change
 from headwater.runtime.spark import spark_types
-from headwater.runtime.staging import Staging
 from headwater.runtime.views import ManagedView
 
 
-def load_view(spark: SparkSession, view: ManagedView, staged: Staging, seq: Seq) -> Written:
-    """Compute a view from the staged copies and write its files."""
-    core = joined_core(view.plan, [staged.table(o.table) for o in view.plan.view.occurrences], seq)
+def load_view(spark: SparkSession, view: ManagedView, tables: Mapping[TableName, DataFrame], seq: Seq) -> Written:
+    """Compute a view from copies of its tables (with COUNT) and write its files."""
+    if view.periodic:
+        return write_change(view, evaluated(spark, view.plan, tables), seq)
+    core = joined_core(view.plan, [tables[o.table] for o in view.plan.view.occurrences], seq)
     parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 4)
     files = finish_rows(view.plan, core, view.target(f"load-{seq}"), view.aggregation(seq, first=True), parts)
     with in_words():

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 
+from headwater.algebra.conditions import check_equalities
 from headwater.algebra.view import Output, ViewDefinition, quoted
 from headwater.maintenance.aggregate import auxiliary_schema
 from headwater.maintenance.wave import core_schema
 from headwater.model.changelog import COUNT, SEQ
+from headwater.model.consistency import Level
 from headwater.model.errors import ViewSqlError
-from headwater.model.names import TableName
+from headwater.model.names import SourceName, TableName, ViewName, view_table
 from headwater.model.schema import TableSchema
+from headwater.runtime.fingerprints import fingerprint, needed_schema
 from headwater.runtime.spark import arrow_types, spark_types
 
 
@@ -31,6 +33,8 @@ class ViewPlan:
     core: pa.Schema
     log: pa.Schema
     types: Mapping[str, pa.DataType]
+    fingerprint: str
+    parents: Mapping[ViewName, ViewPlan] = field(default_factory=dict)
 
     @property
     def columns(self) -> pa.Schema:
@@ -39,18 +43,44 @@ class ViewPlan:
 
     @property
     def auxiliary(self) -> pa.Schema | None:
-        return auxiliary_schema(self.view.aggregation, self.types) if self.view.aggregation else None
+        """The columns of its auxiliary view; a view that is recomputed needs none."""
+        if self.view.aggregation is None or self.view.level is Level.PERIODIC:
+            return None
+        return auxiliary_schema(self.view.aggregation, self.types)
 
     @property
-    def fingerprint(self) -> str:
-        """Changes when the view must be loaded anew: its query, its level or a type it uses is another."""
-        said = (self.view.recompute, self.view.level.value, str(self.log), sorted(map(str, self.schemas.items())))
-        return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+    def base(self) -> frozenset[TableName]:
+        """Every table of a source that can change it, by itself or through the views it reads."""
+        return frozenset(self.view.base_tables).union(*(parent.base for parent in self.parents.values()))
+
+    @property
+    def sources(self) -> tuple[SourceName, ...]:
+        return tuple(sorted({table.source for table in self.base}))
 
 
-def plan_view(spark: SparkSession, view: ViewDefinition, tables: Mapping[TableName, TableSchema]) -> ViewPlan:
+def plan_views(
+    spark: SparkSession,
+    views: Mapping[ViewName, ViewDefinition],
+    tables: Mapping[ViewName, Mapping[TableName, TableSchema]],
+) -> dict[ViewName, ViewPlan]:
+    """Plan several views, parents before their children."""
+    plans: dict[ViewName, ViewPlan] = {}
+    for name, view in views.items():
+        plans[name] = plan_view(spark, view, tables[name], {p: plans[p] for p in view.parents})
+    return plans
+
+
+def plan_view(
+    spark: SparkSession,
+    view: ViewDefinition,
+    tables: Mapping[TableName, TableSchema],
+    parents: Mapping[ViewName, ViewPlan],
+) -> ViewPlan:
     """Have Spark check the view's expressions; raises ViewSqlError with Spark's own reason."""
-    schemas = {name: needed_schema(view, tables[name]) for name in view.tables}
+    spark = spark.newSession()  # temporary views of its own: others may be planning or checking now
+    schemas = {name: needed_schema(view, tables[name]) for name in view.base_tables}
+    schemas |= {view_table(parent.view.name): _columns_of(view, parent) for parent in parents.values()}
+    check_equalities(view, schemas)
     core = core_schema(view, schemas)
     empty = spark.createDataFrame([], spark_types(core))
     types: dict[str, pa.DataType] = {}
@@ -76,13 +106,14 @@ def plan_view(spark: SparkSession, view: ViewDefinition, tables: Mapping[TableNa
             spark.catalog.dropTempView(quoted(str(name)))
     fields = [pa.field(f.name, f.type) for f in arrow_types(result.schema) if f.name not in (COUNT, SEQ)]
     log = pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
-    return ViewPlan(view, schemas, core, log, types)
+    mark = fingerprint(view, tables, [parents[p].fingerprint for p in view.parents])
+    return ViewPlan(view, schemas, core, log, types, mark, dict(parents))
 
 
-def needed_schema(view: ViewDefinition, table: TableSchema) -> pa.Schema:
-    """The columns of a table that any occurrence in the view needs, in table order."""
-    wanted = {c for o in view.occurrences if o.table == table.name for c in o.columns}
-    return pa.schema([pa.field(c.name, c.type) for c in table.columns if c.name in wanted])
+def _columns_of(view: ViewDefinition, parent: ViewPlan) -> pa.Schema:
+    """The columns of a parent that a view needs."""
+    wanted = {c for o in view.occurrences if o.table == view_table(parent.view.name) for c in o.columns}
+    return pa.schema([f for f in parent.columns if f.name in wanted])
 
 
 def outputs(view: ViewDefinition, core: DataFrame) -> DataFrame:

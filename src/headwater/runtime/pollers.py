@@ -31,8 +31,12 @@ class Poller:
 
     def __init__(self, source: Source, trimmer: Source, pool: ThreadPoolExecutor, position: Position) -> None:
         self.source, self.position = source, position
+        self.numbered = position
+        """Where the source was with everything of it that has a number; `position` may be further."""
         self._trimmer = trimmer  # a connection of its own: trimming a long log must not hold up polling
         self.asked_at = 0.0
+        self.answered_at = 0.0
+        """When the last question that was answered was asked."""
         self.state = SourceState(since=time.time())
         self._pool = pool
         self._running: Future[Poll] | None = None
@@ -72,6 +76,7 @@ class Poller:
         if self.state.state != "ok":
             self.state = SourceState(since=time.time())
         self.state = SourceState("ok", "", self.state.since, poll.more)
+        self.answered_at = self.asked_at
         self._pause = 0.0
         self._next = 0.0 if poll.more else time.monotonic() + pause
         self.position = poll.end

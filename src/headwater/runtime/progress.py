@@ -101,9 +101,12 @@ class Meter:
         if self.progress:
             self.progress.note(f"view {view} halted: {reason}")
 
+    def note(self, text: str) -> None:
+        if self.progress:
+            self.progress.note(text)
+
     def committed(self, hi: Seq) -> None:
         self.batches += 1
-        self.load = None
         while self._oldest and self._oldest[0][0] <= hi:
             _, first = self._oldest.popleft()
             self.lags.append((time.time(), max(0.0, time.time() - first)))

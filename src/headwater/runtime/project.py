@@ -8,9 +8,9 @@ warehouse.query("SELECT …")                 an Arrow table, without a JVM
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from headwater.model.errors import HeadwaterError, HistoryGone, PositionTrimmed,
 from headwater.model.names import Seq, SourceName, TableName, ViewName
 from headwater.runtime.catalog import SourceCatalog, define_views
 from headwater.runtime.config import Config, load_config
+from headwater.runtime.report import read_report
+from headwater.runtime.requests import answer, ask, forget
 from headwater.runtime.resolve import find_view, pinned_views, settled_views
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
@@ -35,6 +37,7 @@ if TYPE_CHECKING:  # Spark and the parser are imported by those who use them: re
     from pyspark.sql import DataFrame, SparkSession
 
     from headwater.algebra.view import ViewDefinition
+    from headwater.runtime.applying import ApplyPlan
     from headwater.runtime.engine import Engine
     from headwater.runtime.plans import ViewPlan
     from headwater.runtime.progress import Progress
@@ -55,6 +58,9 @@ class SourceStatus:
 
 @dataclass(frozen=True)
 class ViewStatus:
+    """`seq` is the transaction up to which it is shown, `computed` how far its manager is; `waits` what keeps the one
+    from the other, `since` (seconds since 1970) when. Those three are known while a run goes on."""
+
     name: ViewName
     seq: Seq
     rows: int
@@ -62,16 +68,21 @@ class ViewStatus:
     state: str
     reason: str
     horizon: Seq
+    every: int = 1
+    computed: Seq | None = None
+    waits: str = ""
+    since: float | None = None
 
 
 @dataclass(frozen=True)
 class Status:
-    """`running` says who maintains the warehouse right now, None if nobody does."""
+    """`running` says who maintains the warehouse right now, None if nobody does; `report` is what it tells."""
 
     cut: Cut
     sources: Sequence[SourceStatus]
     views: Sequence[ViewStatus]
     running: dict[str, object] | None
+    report: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Session:
@@ -140,16 +151,16 @@ class Warehouse:
 
     def plans(self, names: Sequence[ViewName] | None = None) -> dict[ViewName, ViewPlan]:
         """The views with the types Spark gives them."""
-        from headwater.runtime.plans import plan_view
+        from headwater.runtime.plans import plan_views
 
-        views = {n: v for n, v in self.views.items() if names is None or n in names}
-        return {n: plan_view(self.spark, v, self.catalog.schemas(v)) for n, v in views.items()}
+        planned = plan_views(self.spark, self.views, {n: self.catalog.schemas(v) for n, v in self.views.items()})
+        return {n: plan for n, plan in planned.items() if names is None or n in names}
 
     def tables(self) -> dict[SourceName, list[TableName]]:
         """The tables that views use, per source."""
         result: dict[SourceName, list[TableName]] = {}
         for view in self.views.values():
-            for table in view.tables:
+            for table in view.base_tables:
                 known = result.setdefault(table.source, [])
                 if table not in known:
                     known.append(table)
@@ -187,12 +198,40 @@ class Warehouse:
             engine.run(until_caught_up)
             return engine.cut
 
+    def plan_apply(self) -> ApplyPlan:
+        """What `apply` would do; changes nothing, starts no JVM."""
+        from headwater.runtime.applying import plan_apply
+
+        return plan_apply(self)
+
+    def apply(self, plan: ApplyPlan, heard: Callable[[str], None] = lambda phase: None) -> None:
+        """Bring the maintained views in line with views/: a running `headwater run` does it without stopping the
+        others, else it is done here. Returns when the change is shown; raises what kept it from being made."""
+        for source, lines in plan.capture.items():
+            if lines:
+                self.catalog.source(source).install(self.tables()[source])
+        if holder(self.storage) is None:
+            heard("nothing runs: doing it here")
+            self.run(until_caught_up=True)
+            return
+        request = ask(self.storage, plan.wanted)
+        try:
+            while (said := answer(self.storage, request)) is None or not said.final:
+                heard("waiting for the run" if said is None else said.said or said.state)
+                if holder(self.storage) is None:
+                    raise WarehouseError("the run that was asked has ended", "run 'headwater apply' again")
+                time.sleep(0.1)
+            if said.state == "failed":
+                raise HeadwaterError(said.said, said.fix)
+        finally:
+            forget(self.storage, request)
+
     def compact(self) -> dict[str, tuple[int, int]]:
         """Fold history up to the horizon; rows before and after, per view."""
         from headwater.runtime.engine import Engine
 
         with Engine(self.config, self.spark, self.catalog) as engine:
-            engine.start(self.plans([n for n in self.views if n in self.cut().views]))
+            engine.start(self.plans([n for n in self.views if n in self.cut().views]), build=False)
             return engine.chores.compact_now()
 
     def publish(self) -> dict[str, str]:
@@ -239,12 +278,13 @@ class Warehouse:
         lo, hi = (first - 1 if first is not None else 0), (last if last is not None else 2**62)
         for segment in journal.between(lo, hi):
             low, high = max(lo, segment.lo), min(hi, segment.hi)
-            changes: dict[int, list[dict[str, Any]]] = {}
+            changes: dict[tuple[int, str], list[dict[str, Any]]] = {}
             for table in segment.tables:
                 rows = read_changes(self.storage, [segment], table, low, high)
                 for row in rows.to_pylist() if rows is not None else ():
                     count, seq = row.pop(COUNT), row.pop(SEQ)
-                    changes.setdefault(seq, []).append({"table": str(table), "count": count, "row": row})
+                    found = {"table": str(table), "count": count, "row": row}
+                    changes.setdefault((seq, table.source), []).append(found)
             for transactions in journal.transactions(low, high):
                 for row in transactions.to_pylist():
                     if low < row[SEQ] <= high and segment.lo < row[SEQ] <= segment.hi:
@@ -253,7 +293,8 @@ class Warehouse:
                             "source": row["source"],
                             "transaction": row["transaction"],
                             "committed_at": row["committed_at"],
-                            "changes": changes.get(row[SEQ], []),
+                            "global": row.get("global_id"),
+                            "changes": changes.get((row[SEQ], row["source"]), []),
                         }
 
     # --------------------------------------------------------------- checking
@@ -262,6 +303,9 @@ class Warehouse:
         """How far sources, views and the warehouse are; connects to the sources, starts no JVM."""
         cut = self.cut(create=True)
         sources = [self._source_status(SourceName(name), cut) for name in self.config.sources]
+        running = holder(self.storage)
+        report = (read_report(self.storage) or {}) if running is not None else {}
+        told = {v["name"]: v for v in report.get("views", ()) if v["shown"]}
         views = []
         for name, state in cut.views.items():
             pinned = Pinned(f"{state.folder}/log", state.version, state.seq)
@@ -269,8 +313,23 @@ class Warehouse:
                 self.storage, {name: pinned}, f'SELECT count(*) AS n FROM "{name.replace(chr(34), chr(34) * 2)}"'
             )
             count = rows.column("n")[0].as_py()
-            views.append(ViewStatus(name, state.seq, count, state.level, state.state, state.reason, state.horizon))
-        return Status(cut, sources, views, holder(self.storage))
+            now = told.get(name, {})
+            views.append(
+                ViewStatus(
+                    name,
+                    state.seq,
+                    count,
+                    state.level,
+                    state.state,
+                    state.reason,
+                    state.horizon,
+                    state.every,
+                    now.get("computed"),
+                    now.get("waits", ""),
+                    now.get("since") or None,
+                )
+            )
+        return Status(cut, sources, views, running, report)
 
     def verify(
         self,

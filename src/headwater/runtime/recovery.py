@@ -31,6 +31,9 @@ def recover(storage: Storage, journal: Journal, cuts: CutLog) -> Cut:
             held = [pin.cut.views[name] for pin in pinned if name in pin.cut.views]
             same = [s.version if part == "log" else s.auxiliary for s in held if s.folder == state.folder]
             table.remove_orphans([version, *same])
+    for folder in storage.names("loads"):
+        if folder.startswith("refresh-"):
+            storage.delete_folder(f"loads/{folder}")
     remove_strangers(storage, [cut, *(pin.cut for pin in pinned)])
     return cut
 

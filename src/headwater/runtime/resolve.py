@@ -1,7 +1,7 @@
 """Which state a reader sees: from "the newest" or "at s" to table versions.
 
 Complete views distinguish every transaction, so any s between the horizon and the newest cut is a state. Once a view
-that skips states takes part, s means the newest cut at or before it: there all views agree.
+that skips states takes part, s means the newest cut in which none of the views is further: there all views agree.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from headwater.model.errors import HistoryGone, UnknownName
 from headwater.model.names import Seq, ViewName
 from headwater.warehouse.cuts import Cut, CutLog, ViewState
 from headwater.warehouse.reading import Pinned
+
+FOREVER = Seq(2**62)
+"""Convergence promises nothing of order, so what is there is shown."""
 
 
 def find_view(cut: Cut, name: str) -> ViewName:
@@ -30,23 +33,36 @@ def pinned_views(cut: Cut, cuts: CutLog, names: Iterable[ViewName], at: int | No
     """The tables to read for these views at one state."""
     states = {name: cut.views[name] for name in names}
     if at is None:
-        everything = Seq(2**62)  # convergence promises nothing of order, so what is there is shown
-        return {
-            name: _pinned(s, everything if s.level == Level.CONVERGENT.value else s.seq) for name, s in states.items()
-        }
-    if at > cut.seq:
-        raise HistoryGone(f"there is no state {at} yet", f"the newest one is {cut.seq}")
-    seq = Seq(at)
-    if any(s.level != Level.COMPLETE.value for s in states.values()):
-        older = cuts.before(seq)
-        seq = older.seq if older is not None else seq
+        return {name: _pinned(s, FOREVER if s.level == Level.CONVERGENT.value else s.seq) for name, s in states.items()}
+    newest = min((s.seq for s in states.values() if s.state == "live"), default=cut.seq)
+    if at > newest:
+        raise HistoryGone(f"there is no state {at} yet", f"the newest one is {newest}")
     for name, state in states.items():
+        if at < state.horizon:
+            raise _gone(name, at, state)
+    if all(s.level == Level.COMPLETE.value and s.every == 1 for s in states.values()):
+        return {name: _pinned(s, Seq(min(at, s.seq))) for name, s in states.items()}
+    older = cuts.find(lambda earlier: all(_known(earlier, n, s) <= at for n, s in states.items()), cut)
+    pinned = {}
+    for name, state in states.items():
+        seq = _known(older, name, state) if older is not None else Seq(-1)
         if seq < state.horizon:
-            raise HistoryGone(
-                f"state {at} of view {name} is older than its history",
-                f"the oldest state kept is {state.horizon}; [warehouse] history says how many are kept",
-            )
-    return {name: _pinned(s, Seq(min(seq, s.seq))) for name, s in states.items()}
+            raise _gone(name, at, state)
+        pinned[name] = _pinned(state, seq)
+    return pinned
+
+
+def _known(cut: Cut, name: ViewName, now: ViewState) -> Seq:
+    """How far a cut shows a view; −1 if it does not know it in its present form."""
+    state = cut.views.get(name)
+    return state.seq if state is not None and state.folder == now.folder else Seq(-1)
+
+
+def _gone(name: ViewName, at: int, state: ViewState) -> HistoryGone:
+    return HistoryGone(
+        f"state {at} of view {name} is older than its history",
+        f"the oldest state kept is {state.horizon}; [warehouse] history says how many are kept",
+    )
 
 
 def settled_views(cut: Cut, names: Iterable[ViewName]) -> Mapping[ViewName, Pinned]:

@@ -48,6 +48,8 @@ def wanted(plans: Sequence[ViewPlan]) -> dict[TableName, Wanted]:
     result: dict[TableName, Wanted] = {}
     for plan in plans:
         for occurrence in plan.view.occurrences:
+            if occurrence.table.is_view:
+                continue
             schema = plan.schemas[occurrence.table]
             known = result.get(occurrence.table)
             if known is None:
@@ -78,6 +80,11 @@ class Staging:
         self._folders: dict[TableName, str] = {}
         self._schemas: dict[TableName, pa.Schema] = {}
         self._chunks: dict[TableName, list[Chunk]] = {}
+
+    @property
+    def seq(self) -> Seq:
+        """The transaction up to which the copies reach."""
+        return self._at.seq
 
     def copy(self, tables: Mapping[TableName, Wanted], progress: Progress) -> None:
         """Copy what is not copied yet."""
@@ -159,5 +166,5 @@ class Staging:
     def _forget_others(self, tables: Mapping[TableName, Wanted]) -> None:
         mine = {self._root(name, want).rpartition("/")[2] for name, want in tables.items()}
         for folder in self._storage.names(FOLDER):
-            if folder not in mine and not folder.startswith("verify-"):
+            if folder not in mine and not folder.startswith(("verify-", "refresh-", "point")):
                 self._storage.delete_folder(f"{FOLDER}/{folder}")

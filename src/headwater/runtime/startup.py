@@ -1,27 +1,25 @@
-"""What a run does before its loop: recover, check the captures, and bring the maintained views in line with the
-project's, loading new ones and dropping old ones."""
+"""What a run does before its loop: recover, check the captures, go on with the views of the last cut, and begin to
+bring them in line with the project's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headwater.model.errors import CaptureMissing
-from headwater.model.names import Position, SourceName, TableName, ViewName
-from headwater.runtime.load import load_view
+from headwater.model.names import Position, Seq, SourceName, TableName, ViewName
+from headwater.runtime.building import POINT, Change, LoadPoint, saved_point
+from headwater.runtime.catalog import SourceCatalog
+from headwater.runtime.families import Family
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.pollers import Poller
-from headwater.runtime.recovery import recover, remove_strangers
+from headwater.runtime.recovery import recover
 from headwater.runtime.schema_watch import SchemaWatch
-from headwater.runtime.spark import give_back_memory
-from headwater.runtime.staging import FOLDER, StagedCut, Staging, wanted
-from headwater.runtime.steps import Step, reached
-from headwater.runtime.views import ManagedView, new_view
+from headwater.runtime.views import ManagedView
 from headwater.sources import connect
-from headwater.warehouse.cuts import Cut
-from headwater.warehouse.sessions import pins
+from headwater.warehouse.cuts import Cut, ViewState
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine
@@ -29,63 +27,93 @@ if TYPE_CHECKING:
 CAPTURE_RENEWED = "its capture was removed and installed anew, what happened in between is unknown"
 
 
-def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], polling: ThreadPoolExecutor) -> None:
+def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], build: bool) -> None:
     """Make the engine ready to loop over these views."""
     cut = recover(engine.storage, engine.journal, engine.cuts)
-    engine.generations = check_captures(engine, plans)
+    engine.generations = check_captures(engine.catalog, plans.values())
     cut = forget_renewed(cut, engine.generations)
-    positions = starting_positions(engine, cut)
-    engine.cut = replace(cut, positions=positions, generations=engine.generations)
+    kept: dict[ViewName, ViewState] = {}
+    for name, plan in plans.items():  # parents come first
+        state = cut.views.get(name)
+        same = state is not None and state.fingerprint == plan.fingerprint and state.state == "live"
+        if state is not None and same and all(p in kept for p in plan.view.parents):
+            kept[name] = state
+    change = Change(
+        [plan for name, plan in plans.items() if name not in kept],
+        [name for name in cut.views if name not in plans],
+    )
+    point = saved_point(engine.storage.get(POINT))
+    if point is not None and point.fingerprints == change.fingerprints and not renewed(cut, engine.generations):
+        change.point = point
+    in_use = {source for name in kept for source in plans[name].sources}
+    positions = known_positions(engine, cut, change.point)
+    engine.cut = replace(cut, generations=engine.generations)
+    engine.merging.reached(_newest(engine, cut))
+    reading = {s for plan in plans.values() for s in plan.sources}
+    add_pollers(engine, reading, {s: p for s, p in positions.items() if s in in_use or change.point is not None})
+    engine.cut = replace(engine.cut, positions={**{n: p.position for n, p in engine.pollers.items()}, **cut.positions})
+    engine.watch = SchemaWatch(engine.catalog, plans.values())
+    _go_on(engine, {name: ManagedView(plans[name], engine.storage, kept[name]) for name in plans if name in kept})
+    engine.others = {n: _set_aside(s) for n, s in cut.views.items() if n not in kept}
+    if not build:
+        return
+    if change.build or change.drop:
+        engine.building.begin(change)
+
+
+def _set_aside(state: ViewState) -> ViewState:
+    """A view that is not maintained as it is: readable until its successor is there."""
+    return replace(state, state="halted", reason=state.reason or "it is being built anew")
+
+
+def _newest(engine: Engine, cut: Cut) -> Seq:
     newest = engine.journal.newest
-    ahead = newest.positions if newest is not None and newest.hi >= cut.seq else {}
-    for source in sorted(engine.generations):
+    return Seq(max(cut.seq, newest.hi if newest is not None else 0))
+
+
+def _go_on(engine: Engine, views: Mapping[ViewName, ManagedView]) -> None:
+    """Managers for views that are maintained already, and the rows that were open when the last run ended."""
+    families: dict[ViewName, Family] = {}
+    for name, view in views.items():
+        parents = [families[p] for p in view.plan.view.parents]
+        family = parents[0] if parents else Family()
+        for other in parents[1:]:
+            family.join(other)
+            families.update({n: family for n, f in families.items() if f is other})
+        family.step = math.lcm(family.step, view.plan.view.every)
+        families[name] = family
+    for name, view in views.items():
+        engine.views[name] = view
+        engine.managers.add(view, families[name], engine.config.parallel)
+        engine.merging.add(view)
+    shown = min([v.state.seq for v in views.values() if v.merged], default=engine.merging.numbered)
+    for segment in engine.journal.between(shown, engine.merging.numbered):
+        engine.integration.replay(segment)
+    for view in views.values():
+        if view.merged:
+            engine.merging.actions(view, view.state.through, None)
+
+
+def add_pollers(engine: Engine, sources: Collection[SourceName], known: Mapping[SourceName, Position]) -> None:
+    """Poll these sources from where they are known to have been; those nobody has read so far, from now."""
+    for source in sorted(sources):
+        if source in engine.pollers:
+            continue
         # connections of their own: an adapter serves one thread at a time, and the catalog's serves the main one
         adapter, trimmer = connect(engine.config.sources[source]), connect(engine.config.sources[source])
-        at = ahead.get(source, positions[source]) if source in cut.positions else positions[source]
-        engine.pollers[source] = Poller(adapter, trimmer, polling, at)
-    for name, state in engine.cut.views.items():
-        plan = plans.get(name)
-        if plan is not None and state.fingerprint == plan.fingerprint and state.state == "live":
-            engine.views[name] = ManagedView(plan, engine.storage, state)
-    known = {name: view.plan for name, view in engine.views.items()}
-    engine.watch = SchemaWatch(engine.catalog, known)
-    engine.continue_from(engine.cut)
-    new = [plan for name, plan in plans.items() if name not in engine.views]
-    gone = [name for name in engine.cut.views if name not in plans]
-    if new:
-        if not _load_was_interrupted(engine):
-            move_to_now(engine)
-        load(engine, new)
-    engine.watch = SchemaWatch(engine.catalog, plans)
-    if gone:
-        engine.show_cut()
-        remove_strangers(engine.storage, [engine.cut, *(pin.cut for pin in pins(engine.storage))])
+        at = known.get(source) or engine.catalog.source(source).position()
+        engine.pollers[source] = Poller(adapter, trimmer, engine.polling, at)
 
 
-def move_to_now(engine: Engine) -> None:
-    """Bring the cut to the present, so that new views start where the others are, after the capture of any table that
-    only they use began."""
-    newest = engine.journal.newest
-    if engine.views:
-        engine.catch_up()
-    elif newest is not None and newest.hi > engine.cut.seq:  # nobody needs what happened meanwhile
-        engine.cut = replace(engine.cut, seq=newest.hi)
-        engine.continue_from(engine.cut)
-    for name, poller in engine.pollers.items():
-        if not engine.watch.columns(name):  # nobody was interested in it so far
-            poller.position = poller.source.position()
-    engine.cut = replace(engine.cut, positions={name: p.position for name, p in engine.pollers.items()})
-
-
-def check_captures(engine: Engine, plans: Mapping[ViewName, ViewPlan]) -> dict[SourceName, str]:
+def check_captures(catalog: SourceCatalog, plans: Iterable[ViewPlan]) -> dict[SourceName, str]:
     """Every table of every view must be captured; returns the generation of each source's capture."""
     needed: dict[SourceName, set[TableName]] = {}
-    for plan in plans.values():
-        for table in plan.view.tables:
+    for plan in plans:
+        for table in plan.view.base_tables:
             needed.setdefault(table.source, set()).add(table)
     generations = {}
     for source, tables in needed.items():
-        capture = engine.catalog.source(source).capture()
+        capture = catalog.source(source).capture()
         missing = sorted(tables - (capture.tables if capture else frozenset()))
         if capture is None or missing:
             why = {t: capture.broken[t] for t in missing if t in capture.broken} if capture else {}
@@ -97,45 +125,28 @@ def check_captures(engine: Engine, plans: Mapping[ViewName, ViewPlan]) -> dict[S
 
 def forget_renewed(cut: Cut, generations: Mapping[SourceName, str]) -> Cut:
     """Views over a source whose capture is not the one our positions speak of must be loaded anew."""
-    renewed = {s for s, known in cut.generations.items() if generations.get(s, known) != known}
-    if not renewed:
+    gone = renewed(cut, generations)
+    if not gone:
         return cut
     views = {
-        name: replace(state, state="halted", reason=CAPTURE_RENEWED) if renewed & set(state.sources) else state
+        name: replace(state, state="halted", reason=CAPTURE_RENEWED) if gone & set(state.sources) else state
         for name, state in cut.views.items()
     }
-    return replace(cut, views=views, positions={s: p for s, p in cut.positions.items() if s not in renewed})
+    return replace(cut, views=views, positions={s: p for s, p in cut.positions.items() if s not in gone})
 
 
-def starting_positions(engine: Engine, cut: Cut) -> dict[SourceName, Position]:
-    """Where each source in use was at the cut; the present of those that are new to it."""
-    return {s: cut.positions.get(s) or engine.catalog.source(s).position() for s in engine.generations}
+def renewed(cut: Cut, generations: Mapping[SourceName, str]) -> set[SourceName]:
+    """The sources whose capture began a new life since the cut."""
+    return {s for s, known in cut.generations.items() if generations.get(s, known) != known}
 
 
-def load(engine: Engine, plans: Sequence[ViewPlan]) -> None:
-    """Load views as of the newest cut; they appear in one step, together."""
-    engine.meter.loading([p.view.name for p in plans])
-    engine.show_cut()  # the cut to load from must outlive an interruption
-    cut = engine.cut
-    staged = Staging(engine.spark, engine.config, engine.catalog, StagedCut(cut.seq, cut.positions))
-    staged.copy(wanted(plans), engine.meter.copied)
-    reached(Step.STAGED)
-    loaded = {}
-    for plan in plans:
-        engine.meter.joining(plan.view.name)
-        view = new_view(engine.storage, plan)
-        written = load_view(engine.spark, view, staged, cut.seq)
-        view.commit(written, cut.seq)
-        view.state = replace(view.state, horizon=cut.seq)
-        loaded[plan.view.name] = view
-        reached(Step.LOADED)
-        engine.meter.loaded(plan.view.name, written.rows)
-    engine.views.update(loaded)
-    engine.show_cut()
-    staged.remove()
-    give_back_memory(engine.spark)
-
-
-def _load_was_interrupted(engine: Engine) -> bool:
-    """Whether copies as of this very cut are there to go on with."""
-    return any(name.startswith(f"{engine.cut.seq}-") for name in engine.storage.names(FOLDER))
+def known_positions(engine: Engine, cut: Cut, point: LoadPoint | None) -> dict[SourceName, Position]:
+    """Where each source was with everything that has a number."""
+    newest = engine.journal.newest
+    known = dict(cut.positions)
+    gone = renewed(cut, engine.generations)
+    if newest is not None and newest.hi >= cut.seq:
+        known |= {s: p for s, p in newest.positions.items() if s not in gone}
+    if point is not None and (newest is None or newest.hi <= point.seq):
+        known |= dict(point.positions)
+    return known

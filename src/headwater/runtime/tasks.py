@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.algebra.view import Aggregation, ViewDefinition
-from headwater.integrator.journal import Segment, read_changes
+from headwater.integrator.journal import Segment, read_changes, within
 from headwater.maintenance.aggregate import Batch, aggregate, auxiliary_schema, result_schema
 from headwater.maintenance.keys import key_set
 from headwater.maintenance.wave import Ask, wave
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
-from headwater.model.conditions import Condition
+from headwater.model.conditions import Condition, meets
 from headwater.model.errors import ConfigError, SourceUnavailable
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import ORDINAL, Chunk, Question, Source, SourceSpec
@@ -62,8 +62,18 @@ def connected(spec: SourceSpec) -> Source:
 
 
 @dataclass(frozen=True)
+class ParentFiles:
+    """A view that another one reads, at a batch's end: the files of its changelog that hold rows of the batch, and all
+    those that make up its state."""
+
+    changes: tuple[str, ...]
+    state: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class WaveWork:
-    """One batch of one view, in `parts` parts."""
+    """One batch of one view, in `parts` parts: the transactions (lo, hi]. `positions` are the sources' after the last
+    of `segments`, which may lie beyond `hi`."""
 
     view: ViewDefinition
     storage: Storage
@@ -76,9 +86,15 @@ class WaveWork:
     sizes: Mapping[TableName, int]
     leading: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
     """Per table, the columns some index begins with; a table not mentioned is taken to have what is needed."""
+    parents: Mapping[TableName, ParentFiles] = field(default_factory=dict)
     parts: int = 1
-    one_state: bool = False
-    """Label the whole batch with `hi`: strong consistency, one state per batch."""
+    every: int = 1
+    """Every so many transactions are a state of the view; 0: the whole batch is one."""
+
+    def labels(self, seqs: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The state that first shows each transaction. What lies beyond the batch keeps its number."""
+        shown = np.full(len(seqs), self.hi) if not self.every else -(-seqs // self.every) * self.every
+        return np.where(seqs <= self.hi, np.minimum(shown, self.hi), seqs)
 
 
 @dataclass
@@ -109,7 +125,7 @@ def core_changes(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
     """Run the wave for one part of a batch."""
     started, tally = time.perf_counter(), Tally()
     journal = {t: _journal(work, t) for t in work.view.tables}
-    mine = {t: _part(rows, work, part) for t, rows in journal.items()}
+    mine = {t: _part(within(rows, work.lo, work.hi), work, part) for t, rows in journal.items()}
     tally.changes = sum(rows.num_rows for rows in mine.values())
     running = wave(work.view, journal, mine)
     try:
@@ -122,13 +138,26 @@ def core_changes(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
 
 
 def _journal(work: WaveWork, table: TableName) -> pa.Table:
+    """The changes of a table after `lo`, as far as the questions' positions reach."""
     wanted = pa.schema([*work.schemas[table], pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
-    rows = read_changes(work.storage, work.segments, table, work.lo, work.hi)
-    rows = wanted.empty_table() if rows is None else rows.select(wanted.names).cast(wanted)
-    if work.one_state:
-        rows = rows.set_column(rows.schema.get_field_index(SEQ), SEQ, pa.array(np.full(rows.num_rows, work.hi)))
-        rows = consolidate(rows)
+    if table.is_view:
+        rows = within(_read_files(work, work.parents[table].changes, wanted), work.lo, work.hi)
+    else:
+        found = read_changes(work.storage, work.segments, table, work.lo, work.segments[-1].hi)
+        rows = wanted.empty_table() if found is None else found.select(wanted.names).cast(wanted)
+    if work.every != 1:
+        seqs = work.labels(rows.column(SEQ).to_numpy())
+        rows = consolidate(rows.set_column(rows.schema.get_field_index(SEQ), SEQ, pa.array(seqs)))
     return rows
+
+
+def _read_files(work: WaveWork, paths: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Files of a changelog, these columns."""
+    parts = [
+        pq.read_table(path, columns=schema.names, filesystem=work.storage.filesystem, partitioning=None)
+        for path in paths
+    ]
+    return pa.concat_tables([p.select(schema.names).cast(schema) for p in parts]) if parts else schema.empty_table()
 
 
 def _part(rows: pa.Table, work: WaveWork, part: int) -> pa.Table:
@@ -137,7 +166,7 @@ def _part(rows: pa.Table, work: WaveWork, part: int) -> pa.Table:
         return rows
     seqs = rows.column(SEQ).to_numpy()
     span = work.hi - work.lo
-    if work.one_state or span < 4 * work.parts:
+    if not work.every or span < 4 * work.parts:
         return rows.take(pa.array(np.arange(part, len(seqs), work.parts)))
     low, high = (work.lo + span * k // work.parts for k in (part, part + 1))
     return rows.filter(pa.array((seqs > low) & (seqs <= high)))
@@ -145,17 +174,20 @@ def _part(rows: pa.Table, work: WaveWork, part: int) -> pa.Table:
 
 def _answer(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
     question, started = ask.question, time.perf_counter()
-    source = connected(work.specs[question.table.source])
-    at = work.positions[question.table.source]
     tally.questions += 1
     tally.keys += question.keys.num_rows
     columns = [work.schemas[question.table].field(c) for c in question.columns]
     schema = pa.schema([pa.field(ORDINAL, pa.int64()), *columns, pa.field(COUNT, pa.int64())])
-    if scans(question, work.sizes.get(question.table, 0), work.leading.get(question.table)):
+    batches: Batches
+    if question.table.is_view:
         tally.scans += 1
-        batches = _scan_for(source, question, at)
+        batches = _find(question, _parent_state(work, question).to_batches())
+    elif scans(question, work.sizes.get(question.table, 0), work.leading.get(question.table)):
+        tally.scans += 1
+        batches = _find(question, _scanned(work, question))
     else:
-        batches = source.ask(question, at)
+        source = connected(work.specs[question.table.source])
+        batches = source.ask(question, work.positions[question.table.source])
     with reachable():
         parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
     answer = pa.concat_tables(parts) if parts else schema.empty_table()
@@ -164,24 +196,40 @@ def _answer(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
     return answer
 
 
-def _scan_for(source: Source, question: Question, at: Position) -> Batches:
-    """Answer a question by reading the table: every row finds the number of its key."""
+def _scanned(work: WaveWork, question: Question) -> Batches:
+    """Every row of a table as of the batch's positions."""
+    source = connected(work.specs[question.table.source])
+    at = work.positions[question.table.source]
     read = tuple(dict.fromkeys((*question.columns, *question.key)))
+    for chunk in source.chunks(question.table, 4_000_000):
+        yield from source.scan(chunk, read, at, question.conditions)
+
+
+def _parent_state(work: WaveWork, question: Question) -> pa.Table:
+    """The rows of a view at the batch's end."""
+    names = dict.fromkeys((*question.columns, *question.key))
+    fields = [work.schemas[question.table].field(n) for n in names]
+    schema = pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
+    rows = _read_files(work, work.parents[question.table].state, schema)
+    return fold(meets(within(rows, -1, work.hi), question.conditions).drop_columns([SEQ]))
+
+
+def _find(question: Question, batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Answer a question by reading everything: every row finds the number of its key."""
     if question.key:
         keys, (numbers,) = key_set([[question.keys.column(k) for k in question.key]])
         ordinal_of = np.empty(len(keys), np.int64)
         ordinal_of[numbers] = np.arange(len(numbers))
-    for chunk in source.chunks(question.table, 4_000_000):
-        for batch in source.scan(chunk, read, at, question.conditions):
-            rows = pa.Table.from_batches([batch])
-            if question.key:
-                found = keys.numbers([rows.column(k) for k in question.key])
-                known = found >= 0
-                rows, ordinals = rows.filter(pa.array(known)), ordinal_of[found[known]]
-            else:
-                ordinals = np.zeros(rows.num_rows, np.int64)
-            rows = rows.select([*question.columns, COUNT]).add_column(0, ORDINAL, pa.array(ordinals))
-            yield from rows.to_batches()
+    for batch in batches:
+        rows = pa.Table.from_batches([batch])
+        if question.key:
+            found = keys.numbers([rows.column(k) for k in question.key])
+            known = found >= 0
+            rows, ordinals = rows.filter(pa.array(known)), ordinal_of[found[known]]
+        else:
+            ordinals = np.zeros(rows.num_rows, np.int64)
+        rows = rows.select([*question.columns, COUNT]).add_column(0, ORDINAL, pa.array(ordinals))
+        yield from rows.to_batches()
 
 
 @dataclass(frozen=True)

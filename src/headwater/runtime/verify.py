@@ -28,6 +28,7 @@ from headwater.model.names import Seq, TableName, ViewName
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.config import Config
 from headwater.runtime.failures import translated
+from headwater.runtime.frames import repeated, undone
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.spark import spark_types
 from headwater.runtime.staging import Progress, StagedCut, Staging, wanted
@@ -54,33 +55,34 @@ class Verification:
 
 
 class Verifier:
-    """Recomputes views from copies of their tables."""
+    """Recomputes views from copies of their tables, parents before the views that read them."""
 
     def __init__(self, spark: SparkSession, config: Config, catalog: SourceCatalog, cut: Cut) -> None:
-        self._spark, self._config, self._catalog, self._cut = spark, config, catalog, cut
+        self._spark, self._config, self._catalog, self._cut = spark.newSession(), config, catalog, cut
         self._storage = Storage(config.warehouse)
+        self._journal = Journal(self._storage)
 
     def verify(
         self, plans: Sequence[ViewPlan], pinned: Mapping[ViewName, Pinned], progress: Progress
     ) -> list[Verification]:
+        """Compare each of these views, at the state `pinned` names, with its query over the sources' tables."""
         owner = f"verify-{int(time.time())}-{uuid.uuid4().hex[:8]}"
+        newest = max([pinned[p.view.name].seq for p in plans], default=self._cut.seq)
+        segment = self._journal.reaching(newest)
         at = StagedCut(self._cut.seq, self._cut.positions, owner)
+        if segment is not None:
+            at = StagedCut(segment.hi, segment.positions, owner)
         staged = Staging(self._spark, self._config, self._catalog, at)
         try:
-            staged.copy(wanted(plans), progress)
+            staged.copy(wanted(_with_parents(plans)), progress)
             return [self._verify(plan, pinned[plan.view.name], staged) for plan in plans]
         finally:
             self._storage.delete_folder(f"loads/{owner}")
 
     def _verify(self, plan: ViewPlan, pinned: Pinned, staged: Staging) -> Verification:
-        names = plan.columns.names
-        for table in plan.view.tables:
-            rows = self._at(table, staged.table(table), pinned.seq)
-            repeated(rows).createOrReplaceTempView(quoted(str(table)))
         try:
-            expected = self._spark.sql(plan.view.recompute).toDF(*names)
-            actual = read_frame(self._spark, self._storage, pinned)
-            expected, actual = expected.persist(), actual.persist()
+            expected = self._expected(plan, pinned.seq, staged).persist()
+            actual = read_frame(self._spark, self._storage, pinned).persist()
             missing = expected.exceptAll(actual).toArrow().to_pylist()
             extra = actual.exceptAll(expected).toArrow().to_pylist()
             total = actual.count()
@@ -88,9 +90,6 @@ class Verifier:
             actual.unpersist()
         except PySparkException as error:
             raise translated(error) from error
-        finally:
-            for table in plan.view.tables:
-                self._spark.catalog.dropTempView(quoted(str(table)))
         floats = [f.name for f in plan.columns if pa.types.is_floating(f.type)]
         if floats and plan.view.aggregation is not None:
             missing, extra = without_rounding(missing, extra, floats)
@@ -104,21 +103,29 @@ class Verifier:
             len(missing) + len(extra),
         )
 
-    def _at(self, table: TableName, now: DataFrame, seq: Seq) -> DataFrame:
-        """The table at `seq`: its copy as of the cut, less what came after."""
-        if seq >= self._cut.seq:
-            return now
-        journal = Journal(self._storage)
-        segments = journal.between(seq, self._cut.seq)
-        changes = read_changes(self._storage, segments, table, seq, self._cut.seq)
-        if changes is None or changes.num_rows == 0:
-            return now
-        columns = [c for c in now.columns if c != COUNT]
-        undone = changes.select([*columns, COUNT])
-        undone = undone.cast(pa.schema([*(undone.schema.field(c) for c in columns), pa.field(COUNT, pa.int64())]))
-        later = self._spark.createDataFrame(undone).withColumn(COUNT, -F.col(COUNT))
-        both = now.unionByName(later.select(*[quoted(c) for c in [*columns, COUNT]]))
-        return both.groupBy(*[quoted(c) for c in columns]).agg(F.sum(COUNT).alias(COUNT))
+    def _expected(self, plan: ViewPlan, seq: Seq, staged: Staging) -> DataFrame:
+        """The view's query at `seq`, over tables as they were then and its parents' own expectations."""
+        parents = {name: self._expected(parent, seq, staged) for name, parent in plan.parents.items()}
+        for table in plan.view.base_tables:
+            repeated(self._at(table, staged, seq)).createOrReplaceTempView(quoted(str(table)))
+        for name, rows in parents.items():
+            rows.createOrReplaceTempView(quoted(name))
+        return self._spark.sql(plan.view.recompute).toDF(*plan.columns.names)
+
+    def _at(self, table: TableName, staged: Staging, seq: Seq) -> DataFrame:
+        """The table at `seq`: its copy, less what came after."""
+        segments = self._journal.between(seq, staged.seq)
+        return undone(self._spark, staged.table(table), read_changes(self._storage, segments, table, seq, staged.seq))
+
+
+def _with_parents(plans: Sequence[ViewPlan]) -> list[ViewPlan]:
+    """These views and every view they are computed from."""
+    found: dict[ViewName, ViewPlan] = {}
+    for plan in plans:
+        for parent in _with_parents(list(plan.parents.values())):
+            found[parent.view.name] = parent
+        found[plan.view.name] = plan
+    return list(found.values())
 
 
 def read_frame(spark: SparkSession, storage: Storage, view: Pinned) -> DataFrame:
@@ -132,13 +139,6 @@ def read_frame(spark: SparkSession, storage: Storage, view: Pinned) -> DataFrame
     rows = spark.read.schema(spark_types(schema)).parquet(*files).where(F.col(SEQ) <= int(view.seq))
     columns = [quoted(f.name) for f in schema if f.name not in (COUNT, SEQ)]
     return repeated(rows.groupBy(*columns).agg(F.sum(COUNT).alias(COUNT)))
-
-
-def repeated(rows: DataFrame) -> DataFrame:
-    """Every row as often as it counts."""
-    counted = rows.where(F.col(COUNT) > 0)
-    many = counted.withColumn("__copy", F.explode(F.array_repeat(F.lit(True), F.col(COUNT).cast("int"))))
-    return many.drop(COUNT, "__copy")
 
 
 def without_rounding(

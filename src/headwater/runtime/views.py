@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from headwater.model.consistency import Level
@@ -14,7 +16,7 @@ from headwater.runtime.plans import ViewPlan
 from headwater.runtime.tasks import AggregateWork, Target
 from headwater.storage import Storage
 from headwater.warehouse.cuts import ViewState
-from headwater.warehouse.table import ChangelogTable, DataFile
+from headwater.warehouse.table import ChangelogTable
 
 FOLDER = "views"
 
@@ -23,14 +25,25 @@ def view_folder(name: ViewName) -> str:
     return f"{FOLDER}/{quote(name, safe='')}"
 
 
+@dataclass(frozen=True)
+class Committed:
+    """The versions of a view's tables that hold a change."""
+
+    version: int
+    auxiliary: int
+
+
 @dataclass
 class ManagedView:
-    """`pending` are auxiliary files of batches computed but not yet committed: the next batch builds on them."""
+    """`pending` are files of batches computed but not yet committed: the next batch, and views that read this one,
+    build on them."""
 
     plan: ViewPlan
     storage: Storage
     state: ViewState
-    pending: tuple[DataFile, ...] = ()
+    pending: tuple[Written, ...] = ()
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while its tables change: warehouse transactions and compaction come from different threads."""
 
     def __post_init__(self) -> None:
         self.log = ChangelogTable(self.storage, f"{self.state.folder}/log")
@@ -41,8 +54,27 @@ class ManagedView:
         return self.plan.view.name
 
     @property
+    def key(self) -> str:
+        """Tells a view from another one of the same name, built to replace it."""
+        return self.state.folder
+
+    @property
     def live(self) -> bool:
         return self.state.state == "live"
+
+    @property
+    def complete(self) -> bool:
+        """Whether each of its transactions can be shown by itself."""
+        return self.plan.view.level is Level.COMPLETE and self.plan.view.every == 1
+
+    @property
+    def merged(self) -> bool:
+        """Whether it agrees with the other views: convergence promises nothing, so such a view goes its own way."""
+        return self.plan.view.level is not Level.CONVERGENT
+
+    @property
+    def periodic(self) -> bool:
+        return self.plan.view.level is Level.PERIODIC
 
     def target(self, label: str) -> Target:
         return Target(self.storage, self.log.folder, label, self.plan.log)
@@ -52,34 +84,49 @@ class ManagedView:
         if self.auxiliary is None or self.plan.view.aggregation is None or self.plan.auxiliary is None:
             return None
         target = Target(self.storage, self.auxiliary.folder, str(hi), self.plan.auxiliary, "auxiliary")
-        names = [] if first else [*self.auxiliary.files(), *(f.name for f in self.pending)]
+        with self.lock:
+            names = [] if first else [*self.auxiliary.files(), *(f.name for w in self.pending for f in w.auxiliary)]
         files = tuple(self.storage.path(f"{self.auxiliary.folder}/{n}") for n in names)
         return AggregateWork(self.plan.view.aggregation, self.plan.types, files, target, hi, first)
 
-    def commit(self, written: Written, seq: Seq) -> None:
+    def compute_ahead(self, written: Written) -> None:
+        """Computed, and not committed yet."""
+        with self.lock:
+            self.pending = (*self.pending, written)
+
+    def commit(self, written: Written) -> Committed:
         """Make files part of the view's tables; readers see them when a cut record names the new state."""
-        version = self.log.commit(written.log)
-        auxiliary = -1
-        if self.auxiliary is not None:
-            auxiliary = self.auxiliary.commit(written.auxiliary)
-            done = {f.name for f in written.auxiliary}
-            self.pending = tuple(f for f in self.pending if f.name not in done)
-        self.state = replace(self.state, version=version, auxiliary=auxiliary, seq=seq)
+        with self.lock:
+            version = self.log.commit(written.log)
+            auxiliary = -1 if self.auxiliary is None else self.auxiliary.commit(written.auxiliary)
+            self.pending = tuple(w for w in self.pending if w is not written)
+            return Committed(version, auxiliary)
+
+    def settle(self, done: Committed, through: Seq) -> None:
+        """The tables hold everything up to `through` now."""
+        newest = max(done.version, self.state.version)
+        self.state = replace(
+            self.state,
+            version=newest,
+            auxiliary=max(done.auxiliary, self.state.auxiliary),
+            through=Seq(max(through, self.state.through)),
+            refreshed=time.time() if self.periodic else 0.0,
+        )
 
     @property
     def in_order(self) -> bool:
         """Whether batches must be committed in order. Convergence does not ask for it, but an aggregation builds every
-        batch on the one before."""
-        return self.plan.view.level is not Level.CONVERGENT or self.auxiliary is not None
+        batch on the one before, and so does a view over views."""
+        return self.merged or self.auxiliary is not None or bool(self.plan.view.parents)
 
-    def commit_ahead(self, written: Written, lo: Seq, hi: Seq) -> None:
-        """Commit a batch whenever it is done; `seq` moves on when everything before it is there too."""
-        version = self.log.commit(written.log)
-        done = sorted([*self.state.ahead, (lo, hi)])
+    def settle_ahead(self, done: Committed, lo: Seq, hi: Seq) -> None:
+        """A batch of a convergent view is there; `seq` moves on when everything before it is there too."""
+        self.settle(done, self.state.through)
+        ahead = sorted([*self.state.ahead, (lo, hi)])
         seq = self.state.seq
-        while done and done[0][0] <= seq:
-            seq = Seq(max(seq, done.pop(0)[1]))
-        self.state = replace(self.state, version=version, seq=seq, ahead=tuple(done))
+        while ahead and ahead[0][0] <= seq:
+            seq = Seq(max(seq, ahead.pop(0)[1]))
+        self.state = replace(self.state, seq=seq, through=seq, ahead=tuple(ahead))
 
     def holds(self, lo: Seq, hi: Seq) -> bool:
         """Whether the transactions (lo, hi] are in the view already."""
@@ -92,13 +139,15 @@ class ManagedView:
 
 def new_view(storage: Storage, plan: ViewPlan) -> ManagedView:
     """Tables for a view that is about to be loaded; nothing refers to them until its first cut."""
-    folder = f"{view_folder(plan.view.name)}/{plan.fingerprint}-{uuid.uuid4().hex[:8]}"
-    sources = tuple(sorted({table.source for table in plan.view.tables}))
-    state = ViewState(folder, -1, -1, Seq(0), Seq(0), plan.view.level.value, plan.fingerprint, sources)
-    view = ManagedView(plan, storage, state)
-    view.log.create(plan.log)
-    if view.auxiliary is not None and plan.auxiliary is not None:
-        view.auxiliary.create(plan.auxiliary)
-    about = {"name": plan.view.name, "sql": plan.view.text, "level": plan.view.level.value, "file": plan.view.file}
+    view = plan.view
+    folder = f"{view_folder(view.name)}/{plan.fingerprint}-{uuid.uuid4().hex[:8]}"
+    state = ViewState(
+        folder, -1, -1, Seq(0), Seq(0), view.level.value, plan.fingerprint, plan.sources, every=view.every
+    )
+    managed = ManagedView(plan, storage, state)
+    managed.log.create(plan.log)
+    if managed.auxiliary is not None and plan.auxiliary is not None:
+        managed.auxiliary.create(plan.auxiliary)
+    about = {"name": view.name, "sql": view.text, "level": view.level.value, "file": view.file}
     storage.put(f"{folder}/view.json", json.dumps(about, ensure_ascii=False, indent=1).encode())
-    return view
+    return managed

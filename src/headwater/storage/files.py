@@ -43,6 +43,10 @@ class Storage:
         """The path as Delta and Spark want it."""
         return f"{self.url}/{relative}"
 
+    def uri_of(self, path: str) -> str:
+        """What `path` returned, as Delta and Spark want it."""
+        return f"{self.url}{path.removeprefix(self._root)}"
+
     @property
     def filesystem(self) -> pafs.FileSystem:
         return self._fs

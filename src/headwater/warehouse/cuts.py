@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -33,8 +33,9 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class ViewState:
-    """A view as one cut sees it. `auxiliary` is the version of its auxiliary changelog, −1 if it has none. `horizon` is
-    the oldest `seq` its history still distinguishes. `state` is "live" or "halted" (then `reason` says why)."""
+    """A view as one cut sees it: the transactions up to `seq`, of the rows that `version` of its table holds.
+    `auxiliary` is the version of its auxiliary changelog, −1 if it has none. `horizon` is the oldest `seq` its history
+    still distinguishes. `state` is "live" or "halted" (then `reason` says why)."""
 
     folder: str
     version: int
@@ -48,11 +49,18 @@ class ViewState:
     reason: str = ""
     ahead: tuple[tuple[Seq, Seq], ...] = ()
     """Batches (lo, hi] beyond `seq` that a convergent view holds already."""
+    through: Seq = field(default=Seq(0))
+    """The last transaction its tables hold; those after `seq` wait there until the other views have them too."""
+    every: int = 1
+    """Every so many transactions are a state of a complete view."""
+    refreshed: float = 0.0
+    """When a periodic view was last recomputed, seconds since 1970."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """One state of the warehouse."""
+    """One state of the warehouse. `seq` is what every live view holds at least; `positions` are the sources' then, or
+    a little before."""
 
     number: int = 0
     seq: Seq = field(default=Seq(0))
@@ -75,7 +83,8 @@ class Cut:
 
 def _view_state(raw: dict[str, Any]) -> ViewState:
     ahead = tuple((Seq(lo), Seq(hi)) for lo, hi in raw.get("ahead", ()))
-    return ViewState(**{**raw, "sources": tuple(raw.get("sources", ())), "ahead": ahead})
+    through = raw.get("through", raw["seq"])  # records of version 0.1 know only one number
+    return ViewState(**{**raw, "sources": tuple(raw.get("sources", ())), "ahead": ahead, "through": through})
 
 
 class CutLog:
@@ -112,10 +121,20 @@ class CutLog:
             )
         return cut
 
-    def before(self, seq: Seq) -> Cut | None:
-        """The newest cut at or before `seq`."""
-        found = self._query(f"SELECT record FROM cuts WHERE seq <= {int(seq)} ORDER BY cut DESC LIMIT 1")
-        return Cut.from_json(found[0]["record"]) if found else None
+    def find(self, holds: Callable[[Cut], bool], newest: Cut) -> Cut | None:
+        """The newest cut up to `newest` of which this holds, given that it holds of every earlier one."""
+        low, high, found = 1, newest.number, None
+        if holds(newest):
+            return newest
+        while low <= high:
+            middle = (low + high) // 2
+            rows = self._query(f"SELECT record FROM cuts WHERE cut <= {middle} ORDER BY cut DESC LIMIT 1")
+            cut = Cut.from_json(rows[0]["record"]) if rows else None
+            if cut is None or holds(cut):
+                low, found = middle + 1, cut
+            else:
+                high = middle - 1
+        return found
 
     def tidy(self) -> None:
         """Bring many one-row files together; what they say stays."""

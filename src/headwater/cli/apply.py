@@ -1,0 +1,112 @@
+"""apply: bring the maintained views in line with views/, while the others go on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from headwater.cli.options import HERE, Json, Project
+from headwater.cli.rows import write_lines
+from headwater.cli.screen import busy, grid, messages, results
+from headwater.cli.values import to_json
+from headwater.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from headwater.runtime.applying import ApplyPlan
+
+_STYLES = {"create": "green", "replace": "yellow", "rebuild": "yellow", "drop": "red"}
+
+
+def apply(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """Create, replace and drop views while the others are maintained.
+
+    Compares views/ with what is maintained, shows what would be done and what it costs, and does it once confirmed. A
+    running 'headwater run' picks it up without stopping: new and changed views are loaded in the background, catch up,
+    and appear in one step, together. If nothing runs, it is done here and now.
+
+    Examples:  headwater apply   ·   headwater apply --yes
+    """
+    from headwater.runtime.project import open_warehouse
+
+    warehouse = open_warehouse(project)
+    with busy("comparing", as_json):
+        plan = warehouse.plan_apply()
+    if not plan:
+        _said(as_json, {"changes": [], "applied": False}, "nothing to do: the maintained views are those of views/")
+        return
+    if not as_json:
+        _show(plan)
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            if as_json:
+                write_lines([to_json(_plan_json(plan) | {"applied": False})])
+            raise UsageError("this changes what is maintained and must be confirmed", "add --yes")
+        if not typer.confirm("Do it?"):
+            results().print("nothing was changed")
+            return
+    with _phases(as_json) as heard:
+        warehouse.apply(plan, heard)
+    _said(as_json, _plan_json(plan) | {"applied": True}, "done: shown in one step")
+
+
+def _show(plan: ApplyPlan) -> None:
+    screen = results()
+    table = grid("view", "", "why")
+    for change in plan.changes:
+        table.add_row(change.view, Text(change.action, _STYLES[change.action]), change.why)
+    screen.print(table)
+    screen.print()
+    if any(change.action != "drop" for change in plan.changes):
+        copied = sorted({str(t) for change in plan.changes for t in change.reads})
+        rows = "an unknown number of" if plan.rows is None else f"about {plan.rows:,}"
+        screen.print(f"copies {rows} rows of {', '.join(copied) or 'views only'}", soft_wrap=True)
+    for source, lines in plan.capture.items():
+        for line in lines:
+            screen.print(f"at {source}: {line}", markup=False, soft_wrap=True)
+    for warning in plan.warnings:
+        screen.print(Text(f"note: {warning}", "yellow"), soft_wrap=True)
+
+
+@contextmanager
+def _phases(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Tell of every phase: a spinner on a terminal, lines elsewhere."""
+    screen, last = messages(), [""]
+    if quiet:
+        yield lambda phase: None
+        return
+    if screen.is_terminal:
+        with screen.status("applying …") as spinner:
+            yield lambda phase: spinner.update(f"{phase} …")
+        return
+
+    def line(phase: str) -> None:
+        if phase != last[0]:
+            last[0] = phase
+            screen.print(phase, markup=False)
+
+    yield line
+
+
+def _said(as_json: bool, facts: dict[str, Any], text: str) -> None:
+    if as_json:
+        write_lines([to_json(facts)])
+    else:
+        results().print(text)
+
+
+def _plan_json(plan: ApplyPlan) -> dict[str, Any]:
+    return {
+        "changes": [{"view": c.view, "action": c.action, "why": c.why} for c in plan.changes],
+        "rows": plan.rows,
+        "capture": {source: list(lines) for source, lines in plan.capture.items()},
+        "warnings": list(plan.warnings),
+    }

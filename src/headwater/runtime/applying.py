@@ -1,0 +1,105 @@
+"""What `headwater apply` would do, without doing it: views/ compared with what the warehouse maintains.
+
+Needs the sources' catalogs and no Spark, so it answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from headwater.model.consistency import Level
+from headwater.model.names import SourceName, TableName, ViewName
+from headwater.model.schedule import parse_schedule
+from headwater.runtime.fingerprints import fingerprints
+
+if TYPE_CHECKING:
+    from headwater.algebra.view import ViewDefinition
+    from headwater.runtime.project import Warehouse
+    from headwater.warehouse.cuts import Cut
+
+
+@dataclass(frozen=True)
+class ViewChange:
+    """What happens to one view, and why. `reads` are the tables that are copied for it."""
+
+    view: ViewName
+    action: Literal["create", "replace", "rebuild", "drop"]
+    why: str
+    reads: tuple[TableName, ...] = ()
+
+
+@dataclass(frozen=True)
+class ApplyPlan:
+    """`wanted` is what views/ says, as fingerprints; `rows` how many rows the sources are asked for, None if unknown;
+    `capture` what must be installed at sources first."""
+
+    changes: Sequence[ViewChange]
+    wanted: Mapping[ViewName, str]
+    rows: int | None
+    capture: Mapping[SourceName, Sequence[str]]
+    warnings: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+
+def plan_apply(warehouse: Warehouse) -> ApplyPlan:
+    """Compare the project's views with the newest cut."""
+    cut = warehouse.cut(create=True)
+    views = warehouse.views
+    tables = {name: warehouse.catalog.schemas(view) for name, view in views.items()}
+    wanted = fingerprints(views, tables)
+    changes = _changes(views, wanted, cut)
+    copied = {t: s.rows for c in changes for t, s in tables.get(c.view, {}).items() if c.action != "drop"}
+    sizes = list(copied.values())
+    known = [n for n in sizes if n is not None]
+    capture = {}
+    for source in sorted({t.source for t in copied}):
+        needed = warehouse.tables()[source]
+        lines = warehouse.catalog.source(source).plan_install(needed)
+        if lines:
+            capture[source] = lines
+    return ApplyPlan(
+        changes, wanted, sum(known) if len(known) == len(sizes) else None, capture, _warnings(views, changes)
+    )
+
+
+def _changes(views: Mapping[ViewName, ViewDefinition], wanted: Mapping[ViewName, str], cut: Cut) -> list[ViewChange]:
+    found: dict[ViewName, ViewChange] = {}
+    for name, view in views.items():
+        state, reads = cut.views.get(name), tuple(view.base_tables)
+        parents = [p for p in view.parents if p in found]
+        if state is None:
+            found[name] = ViewChange(name, "create", f"new in {view.file}", reads)
+        elif parents:
+            found[name] = ViewChange(name, "rebuild", f"it reads {', '.join(parents)}", reads)
+        elif state.fingerprint != wanted[name]:
+            found[name] = ViewChange(name, "replace", f"{view.file} or a table it reads changed", reads)
+        elif state.state != "live":
+            found[name] = ViewChange(name, "rebuild", f"it is halted: {state.reason}", reads)
+    gone = [ViewChange(n, "drop", "no file of views/ defines it any more") for n in cut.views if n not in views]
+    return [*found.values(), *gone]
+
+
+def _warnings(views: Mapping[ViewName, ViewDefinition], changes: Sequence[ViewChange]) -> list[str]:
+    """What a person may not expect: a view that waits long makes those that share its tables wait too."""
+    new = {change.view for change in changes}
+    said = []
+    for name, view in views.items():
+        if view.level is not Level.PERIODIC or name not in new:
+            continue
+        others = [
+            n
+            for n, other in views.items()
+            if n != name
+            and other.level not in (Level.PERIODIC, Level.CONVERGENT)
+            and set(other.base_tables) & set(view.base_tables)
+        ]
+        if others:
+            said.append(
+                f"{name} is recomputed {parse_schedule(view.schedule).says} and shares tables with"
+                f" {', '.join(others)}: all change together, so they too are shown only then"
+            )
+    return said

@@ -1,0 +1,315 @@
+"""Views come and go while the others are maintained.
+
+    waiting     until every source a new view reads has been asked with its tables included
+    copying     the tables as of that moment L, in the background
+    joining     the copies, view by view, parents first
+    catching up what happened after L, in large batches, seen by nobody
+    in step     from transaction J on it takes part in the painting; up to J it catches up
+    shown       one cut in which new views appear, replaced ones have their new content and dropped ones are gone
+
+Invariant: at J the new views' tables hold exactly what the cut shows of the others, because no row at or before J is
+still open and every row after J waits for the new views too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.model.errors import HeadwaterError
+from headwater.model.names import Position, Seq, SourceName, TableName, ViewName, view_table
+from headwater.runtime.catalog import SourceCatalog
+from headwater.runtime.compaction import log_files
+from headwater.runtime.families import Family
+from headwater.runtime.frames import state_of
+from headwater.runtime.load import load_view
+from headwater.runtime.managers import FOREVER, ViewManager
+from headwater.runtime.plans import ViewPlan
+from headwater.runtime.spark import give_back_memory
+from headwater.runtime.staging import FOLDER, StagedCut, Staging, wanted
+from headwater.runtime.steps import Step, reached
+from headwater.runtime.views import ManagedView, new_view
+
+if TYPE_CHECKING:
+    from headwater.runtime.engine import Engine
+
+POINT = f"{FOLDER}/point.json"
+NEARLY = 2
+"""A view joins the others when it is no more than so many rounds behind."""
+PAUSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class LoadPoint:
+    """The state that new views are loaded at."""
+
+    seq: Seq
+    positions: Mapping[SourceName, Position]
+    fingerprints: tuple[str, ...]
+
+    def to_json(self) -> bytes:
+        return json.dumps([self.seq, dict(self.positions), self.fingerprints]).encode()
+
+
+def saved_point(text: bytes | None) -> LoadPoint | None:
+    """The point of a load that was interrupted."""
+    if text is None:
+        return None
+    seq, positions, fingerprints = json.loads(text)
+    return LoadPoint(Seq(seq), positions, tuple(fingerprints))
+
+
+@dataclass(eq=False)
+class Change:
+    """Views to build (parents first) and to drop, in one step. `told` hears how it ends: None, or what went wrong."""
+
+    build: Sequence[ViewPlan]
+    drop: Sequence[ViewName]
+    point: LoadPoint | None = None
+    phase: str = "waiting for the sources"
+    begun: float = field(default_factory=time.monotonic)
+    task: Future[list[ManagedView]] | None = None
+    managers: list[ViewManager] = field(default_factory=list)
+    joins_at: Seq | None = None
+    retry_at: float = 0.0
+    error: HeadwaterError | None = None
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        return tuple(sorted(plan.fingerprint for plan in self.build))
+
+    @property
+    def sources(self) -> set[SourceName]:
+        return {source for plan in self.build for source in plan.sources}
+
+
+class Building:
+    """Does one change at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.change: Change | None = None
+        self.must_succeed = False
+        """Somebody waits for it: a failure ends the run instead of being noted."""
+        self.trouble: dict[ViewName, str] = {}
+        """Views that could not be built, and why."""
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="headwater-build")
+
+    @property
+    def busy(self) -> bool:
+        return self.change is not None
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def begin(self, change: Change) -> None:
+        """Start a change; `step` takes it on."""
+        assert self.change is None
+        self.change = change
+        for plan in change.build:
+            self.trouble.pop(plan.view.name, None)
+        if change.build:
+            self._engine.meter.loading([plan.view.name for plan in change.build])
+
+    def step(self) -> None:
+        change = self.change
+        if change is None:
+            return
+        if not change.build or change.joins_at is not None:
+            self._show_when_in_step(change)
+        elif change.managers:
+            self._join_when_near(change)
+        elif change.task is not None:
+            self._manage_when_loaded(change)
+        elif time.monotonic() >= change.retry_at:
+            self._load_when_known(change)
+
+    def failed(self, why: str) -> None:
+        """A view that was being built cannot be: the whole change is given up, nobody saw anything of it."""
+        change, self.change = self.change, None
+        if change is None:
+            return
+        engine = self._engine
+        change.error = change.error or HeadwaterError(why, "correct it, then run 'headwater apply' again")
+        for manager in change.managers:
+            engine.managers.remove(manager.key)
+            engine.merging.remove(manager.view)
+            engine.chores.discard(manager.view.state.folder)
+        engine.storage.delete(POINT)
+        self.trouble |= {plan.view.name: change.error.what for plan in change.build}
+        engine.meter.load = None
+        engine.requests.ended(change.error)
+        if self.must_succeed or not engine.views:
+            raise change.error
+        engine.meter.note(f"not built: {', '.join(self.trouble)}: {why}")
+
+    # ------------------------------------------------------------------ phases
+
+    def _load_when_known(self, change: Change) -> None:
+        """Choose L: a moment at which everything that has a number is known, new tables included."""
+        engine = self._engine
+        if change.point is None:
+            for source in change.sources:
+                poller = engine.pollers[source]
+                if poller.answered_at < change.begun or engine.integration.holds(source):
+                    return
+            newest = engine.journal.newest
+            seq = Seq(max(newest.hi if newest else 0, engine.cut.seq))
+            positions = {name: poller.numbered for name, poller in engine.pollers.items()}
+            change.point = LoadPoint(seq, positions, change.fingerprints)
+            engine.storage.put(POINT, change.point.to_json())
+        families = self._parent_families(change)
+        if families:
+            first, *others = families
+            for family in others:
+                self._unite(first, family)
+            first.stop_at(change.point.seq)
+        change.phase = "copying"
+        change.task = self._threads.submit(self._load, change)
+
+    def _load(self, change: Change) -> list[ManagedView]:
+        """In the background: copy the tables as of the point, compute the views from the copies."""
+        engine, point = self._engine, change.point
+        assert point is not None
+        catalog = SourceCatalog(engine.config)  # connections of its own
+        spark = engine.spark.newSession()  # and temporary views of its own
+        built: dict[TableName, ManagedView] = {}
+        try:
+            staged = Staging(spark, engine.config, catalog, StagedCut(point.seq, point.positions))
+            staged.copy(wanted(change.build), engine.meter.copied)
+            reached(Step.STAGED)
+            for plan in change.build:
+                engine.meter.joining(plan.view.name)
+                change.phase = f"joining {plan.view.name}"
+                view = new_view(engine.storage, plan)
+                tables = {t: staged.table(t) for t in plan.view.base_tables}
+                tables |= {
+                    view_table(p): self._parent(spark, built.get(view_table(p)) or engine.views[p], plan, point.seq)
+                    for p in plan.parents
+                }
+                written = load_view(spark, view, tables, point.seq)
+                view.settle(view.commit(written), point.seq)
+                view.state = replace(view.state, seq=point.seq, through=point.seq, horizon=point.seq)
+                built[view_table(plan.view.name)] = view
+                reached(Step.LOADED)
+                engine.meter.loaded(plan.view.name, written.rows)
+            staged.remove()
+            give_back_memory(engine.spark)
+            return list(built.values())
+        finally:
+            catalog.close()
+
+    def _parent(self, spark: SparkSession, view: ManagedView, plan: ViewPlan, seq: Seq) -> DataFrame:
+        """A view that a new one reads, at L: built just now, or maintained already and computed up to there."""
+        engine = self._engine
+        manager = engine.managers.all.get(view.key)
+        while manager is not None and view.live and manager.through < seq and not engine.stopping:
+            time.sleep(0.02)
+        if not view.live:
+            raise HeadwaterError(f"view {view.name}, which {plan.view.name} reads, is halted: {view.state.reason}")
+        with view.lock:
+            names = [f.name for f in log_files(view.log)] + [f.name for w in view.pending for f in w.log]
+        files = [view.storage.path(f"{view.log.folder}/{n}") for n in names]
+        return state_of(spark, view.storage, files, plan.schemas[view_table(view.name)], seq)
+
+    def _manage_when_loaded(self, change: Change) -> None:
+        assert change.task is not None
+        if not change.task.done():
+            return
+        try:
+            views = change.task.result()
+        except HeadwaterError as error:
+            change.task = None
+            if error.retry_helps and not self._engine.stopping:
+                change.phase, change.retry_at = f"waits: {error.what}", time.monotonic() + PAUSE_SECONDS
+                return
+            change.error = error
+            self.failed(error.what)
+            return
+        families: dict[ViewName, Family] = {}
+        for view in views:
+            family = self._family(view.plan, families)
+            families[view.name] = family
+            change.managers.append(
+                self._engine.managers.add(view, family, self._engine.config.parallel, joins_at=FOREVER)
+            )
+        change.phase = "catching up"
+        self._join_when_near(change)
+
+    def _join_when_near(self, change: Change) -> None:
+        """Choose J: from the next round on, the others wait for the new views too."""
+        engine = self._engine
+        newest = engine.journal.newest
+        if any(len(engine.journal.between(m.through, FOREVER)) > NEARLY for m in change.managers):
+            return
+        change.joins_at = Seq(max([newest.hi if newest else 0, *(m.through for m in change.managers)]))
+        for manager in change.managers:
+            manager.joins_at = change.joins_at
+            manager.family.stop_at(change.joins_at)
+            engine.merging.add(manager.view)
+        engine.merging.reached(change.joins_at)
+        change.phase = "in step"
+        self._show_when_in_step(change)
+
+    def _show_when_in_step(self, change: Change) -> None:
+        engine = self._engine
+        if any(m.catching_up for m in change.managers):
+            return
+        if change.joins_at is not None and not engine.merging.settled(
+            change.joins_at, [m.key for m in change.managers]
+        ):
+            return
+        names = (*change.drop, *(plan.view.name for plan in change.build))
+        gone = [engine.views.pop(n) for n in names if n in engine.views]
+        folders = [view.state.folder for view in gone]
+        folders += [engine.others.pop(n).folder for n in names if n in engine.others]
+        for manager in change.managers:
+            manager.joins_at = None
+            engine.views[manager.view.name] = manager.view
+        for view in gone:
+            engine.managers.remove(view.key)
+            engine.merging.remove(view)
+        engine.watch.limit_to(v.plan for v in engine.views.values())
+        self.change = None
+        self.trouble = {name: why for name, why in self.trouble.items() if name not in change.drop}
+        engine.meter.load = None
+        engine.show_cut()
+        engine.storage.delete(POINT)
+        for folder in folders:
+            engine.chores.discard(folder)
+        engine.requests.ended(None)
+
+    # ---------------------------------------------------------------- families
+
+    def _parent_families(self, change: Change) -> list[Family]:
+        """The families of maintained views that new ones read."""
+        engine = self._engine
+        new = {plan.view.name for plan in change.build}
+        names = {p for plan in change.build for p in plan.view.parents if p not in new}
+        found = [engine.managers.all[engine.views[n].key].family for n in sorted(names) if n in engine.views]
+        return list({id(f): f for f in found}.values())
+
+    def _family(self, plan: ViewPlan, new: dict[ViewName, Family]) -> Family:
+        """The family a new view belongs to: its parents' or one of its own."""
+        engine = self._engine
+        parents = [new.get(p) or engine.managers.all[engine.views[p].key].family for p in plan.view.parents]
+        family = parents[0] if parents else Family()
+        for other in parents[1:]:
+            if other is not family:
+                self._unite(family, other)
+                new.update({n: family for n, f in new.items() if f is other})
+        family.step = math.lcm(family.step, plan.view.every)
+        return family
+
+    def _unite(self, family: Family, other: Family) -> None:
+        family.join(other)
+        for manager in self._engine.managers.all.values():
+            if manager.family is other:
+                manager.family = family
