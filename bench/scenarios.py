@@ -64,9 +64,8 @@ def running(warehouse: headwater.Warehouse) -> Iterator[tuple[Engine, float]]:
     with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
         begun = time.perf_counter()
         engine.start(plans)
-        load = time.perf_counter() - begun
         engine.catch_up()
-        yield engine, load
+        yield engine, time.perf_counter() - begun
 
 
 def caught_up(engine: Engine) -> float:

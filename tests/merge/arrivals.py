@@ -113,6 +113,20 @@ class Warehouse:
         return all(content == self.arrivals.rows(view) for view, content in self.contents.items())
 
 
+def needed(arrivals: Arrivals, row: int, released: Sequence[int]) -> set[int]:
+    """All rows that cannot be applied after this one: earlier ones of its views, those in a list with it, and so on."""
+    found: set[int] = set()
+    left = {row}
+    while left:
+        i = left.pop()
+        found.add(i)
+        for view in arrivals.relevant[i]:
+            left |= {j for j in arrivals.rows(view) if j < i}
+            left |= {j for al in arrivals.lists[view] for j in al.actions if i in al.actions}
+        left -= found | set(released)
+    return found
+
+
 def releasable(arrivals: Arrivals, arrived: Sequence[Event], released: Sequence[int]) -> set[int]:
     """By brute force from the definitions: the largest set of waiting rows that could be applied together now."""
     rels = {event[0] for event in arrived if isinstance(event, tuple)}

@@ -23,7 +23,7 @@ from headwater.merge import (
 )
 
 from . import reference
-from .arrivals import Arrivals, Event, Warehouse, arrivals, releasable
+from .arrivals import Arrivals, Event, Warehouse, arrivals, needed, releasable
 
 COMPLETE = ("complete",)
 MIXED = ("complete", "strong", "blocks")
@@ -40,6 +40,8 @@ def played(merge: MergeProcess, history: Arrivals) -> list[list[WarehouseTransac
     for at, event in enumerate(history.events):
         steps.append(deliver(merge, event))
         for transaction in steps[-1]:
+            for row in transaction.rows:  # not more in one than must be
+                assert needed(history, row, warehouse.rows) == set(transaction.rows)
             warehouse.commit(transaction)
             assert warehouse.wrong() is None
             assert transaction.views == frozenset().union(*(history.relevant[i] for i in transaction.rows))
@@ -286,6 +288,57 @@ def test_a_row_that_waits_for_a_row_that_waits_for_it() -> None:
     assert merge.action_list(ActionList("V2", 1, (1,))) == []
     assert merge.action_list(ActionList("V2", 2, (2,))) == []
     assert [t.rows for t in merge.action_list(ActionList("V3", 1, (1,)))] == [(1,), (2, 4)]
+
+
+def test_rows_that_became_free_at_once_are_not_joined() -> None:
+    # When row 1 goes, row 4 is looked at first, because of V1. It needs 2 and 3, and 3 needs 2, but none needs row 4:
+    # they are three transactions, not one.
+    relevant = {1: "V1 V2 V6", 2: "V2 V3 V4", 3: "V4 V5", 4: "V1 V3 V5"}
+    merge = Painting(ViewUpdateTable(f"V{x}" for x in range(1, 7)))
+    for row, views in relevant.items():
+        merge.relevance(row, views.split())
+    for row, views in relevant.items():
+        for view in views.replace("V6", "").split():
+            assert merge.action_list(ActionList(view, row, ())) == []
+    assert [t.rows for t in merge.action_list(ActionList("V6", 1, ()))] == [(1,), (2,), (3,), (4,)]
+
+
+def test_a_withdrawn_view_is_no_reason_to_wait() -> None:
+    # Row 2 waits for row 1 because of V1 only; row 1 goes on waiting for V2.
+    merge = Painting(ViewUpdateTable(("V1", "V2", "V3")))
+    merge.relevance(1, ("V1", "V2"))
+    merge.relevance(2, ("V1", "V3"))
+    for al in (ActionList("V1", 1, ()), ActionList("V1", 2, ()), ActionList("V3", 2, ())):
+        assert merge.action_list(al) == []
+    assert [(t.rows, t.views) for t in merge.withdraw("V1")] == [((2,), {"V3"})]
+    assert merge.table.pending("V2") == [1]
+
+
+def test_rows_that_were_united_let_others_go() -> None:
+    # In its own table, row 2 waited for row 1, which is now a part of the other table's row 1.
+    merge, other = Painting(ViewUpdateTable(("V1",))), Painting(ViewUpdateTable(("V2", "V3")))
+    merge.relevance(1, ("V1",))
+    other.relevance(1, ("V2", "V3"))
+    other.relevance(2, ("V2",))
+    for al in (ActionList("V2", 1, ()), ActionList("V2", 2, ())):
+        assert other.action_list(al) == []
+    merge.table.merge_with(other.table)
+    assert merge.action_list(ActionList("V3", 1, ())) == []
+    assert [t.rows for t in merge.action_list(ActionList("V1", 1, ()))] == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("make", [SimplePainting, Painting])
+def test_an_early_list_is_used_once(make: type[SimplePainting] | type[Painting]) -> None:
+    merge = make(ViewUpdateTable(("V1", "V2", "V3")))
+    early = ActionList("V1", 1, ()), ActionList("V3", 1, ())
+    assert [merge.action_list(al) for al in early] == [[], []]
+    assert merge.relevance(1, ("V1", "V2")) == []
+    assert merge.relevance(1, ("V3",)) == []
+    late = ActionList("V2", 1, ())
+    [transaction] = merge.action_list(late)
+    assert transaction.actions == (*early, late)
+    assert merge.relevance(1, ("V1",)) == []  # the number again: a new row, with nothing left of the old one
+    assert merge.table.entry(1, "V1").color is Color.WHITE
 
 
 def test_what_is_said_of_mistakes() -> None:

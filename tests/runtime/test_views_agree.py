@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
 import headwater
+from headwater.model.errors import HeadwaterError, ViewSqlError
+from headwater.model.names import ViewName
 from headwater.runtime.engine import Engine
 from postgres_server import PostgresServer
-from runtime.bank import Bank, busy, check_bank
+from runtime.bank import MONEY, Bank, busy, check_bank
+from runtime.world import Sqlite
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
@@ -36,4 +42,160 @@ def test_readers_never_see_views_disagree(bank: Bank) -> None:
     assert len(found["cuts"]) > 3
     with warehouse.session() as session:
         check_bank(session)
+    assert all(v.ok for v in warehouse.verify())
+
+
+def until(engine: Engine, holds: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"it did not come to pass: {engine.report.now()['views']}"
+        engine.step()
+
+
+def edit(bank: Bank, old: str, new: str) -> headwater.Warehouse:
+    """Change the project's views; returns it opened anew, as another process would."""
+    file = bank.folder / "views" / "bank.sql"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return headwater.open(bank.folder)
+
+
+def apply_while_running(engine: Engine, warehouse: headwater.Warehouse) -> list[tuple[str, str]]:
+    """What `headwater apply --yes` does, while the engine goes on."""
+    plan = warehouse.plan_apply()
+    failed: list[BaseException] = []
+
+    def apply() -> None:
+        try:
+            warehouse.apply(plan)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=apply, daemon=True)
+    thread.start()
+    until(engine, lambda: not thread.is_alive())
+    if failed:
+        raise failed[0]
+    return [(change.view, change.action) for change in plan.changes]
+
+
+def test_views_come_change_and_go_while_it_runs(bank: Bank) -> None:
+    warehouse = headwater.open(bank.folder)
+    warehouse.setup()
+    warehouse.run(until_caught_up=True)
+    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+        engine.start(warehouse.plans())
+        with busy(bank) as found:
+            until(engine, lambda: len(found.get("cuts", ())) > 1)
+            added = edit(
+                bank,
+                "CREATE MATERIALIZED VIEW notes",
+                "CREATE MATERIALIZED VIEW rich AS SELECT name, total FROM by_owner WHERE total > 0;"
+                "CREATE MATERIALIZED VIEW copies WITH (consistency = 'strong') AS"
+                " SELECT a.id, a.amount, n.text FROM east.accounts a JOIN apart.notes n ON n.id = a.id;"
+                "CREATE MATERIALIZED VIEW notes",
+            )
+            assert apply_while_running(engine, added) == [("rich", "create"), ("copies", "create")]
+            assert len(engine.merging.groups) == 1  # a view over both ties them together
+            changed = edit(bank, "SELECT SUM(amount) AS total, COUNT(*) AS n", "SELECT SUM(amount) AS total, 1 AS one")
+            assert apply_while_running(engine, changed) == [("total", "replace")]
+            changed = edit(bank, "CREATE MATERIALIZED VIEW joined_c AS", "CREATE MATERIALIZED VIEW joined_c AS SELECT"
+                " id, name, amount FROM joined_d; CREATE MATERIALIZED VIEW joined_d AS")  # fmt: skip
+            assert apply_while_running(engine, changed) == [
+                ("joined_d", "create"), ("joined_c", "replace"), ("by_owner", "rebuild"), ("rich", "rebuild"),
+            ]  # fmt: skip
+            fewer = edit(bank, "CREATE MATERIALIZED VIEW rich AS SELECT name, total FROM by_owner WHERE total > 0;", "")
+            assert apply_while_running(engine, fewer) == [("rich", "drop")]
+            assert not headwater.open(bank.folder).plan_apply()
+        engine.catch_up()
+    last = headwater.open(bank.folder)
+    assert "rich" not in last.status().cut.views
+    assert last.rows("total").column_names == ["total", "one"]
+    assert all(v.ok for v in last.verify())
+
+
+def test_what_cannot_be_applied_is_refused_and_nothing_changes(bank: Bank) -> None:
+    warehouse = headwater.open(bank.folder)
+    warehouse.setup()
+    warehouse.run(until_caught_up=True)
+    before = warehouse.cut()
+    with pytest.raises(ViewSqlError, match=r"circle: by_owner .* → joined_c .* → by_owner"):
+        edit(
+            bank,
+            "FROM east.accounts a JOIN people.owners o ON o.id = a.owner;\nCREATE MATERIALIZED VIEW some",
+            "FROM by_owner a, people.owners o, east.accounts e;\nCREATE MATERIALIZED VIEW some",
+        ).plan_apply()
+    edit(bank, "FROM by_owner a, people.owners o, east.accounts e", "FROM east.accounts a, people.owners o")
+    with pytest.raises(HeadwaterError, match="amount"):  # by_owner reads a column that joined_c would lose
+        edit(bank, "SELECT a.id, o.name, a.amount FROM east.accounts a, people.owners o", "SELECT a.id, o.name"
+             " FROM east.accounts a, people.owners o").plan_apply()  # fmt: skip
+    edit(bank, "SELECT a.id, o.name FROM east.accounts a, people.owners o;", "")
+    file = bank.folder / "views" / "bank.sql"
+    file.write_text(file.read_text().replace("CREATE MATERIALIZED VIEW joined_c AS", ""))
+    with pytest.raises(HeadwaterError, match="joined_c"):
+        headwater.open(bank.folder).plan_apply()
+    assert warehouse.cut() == before
+
+
+def test_a_source_that_is_gone_holds_back_only_what_shares_with_it(bank: Bank) -> None:
+    warehouse = headwater.open(bank.folder)
+    warehouse.setup()
+    warehouse.run(until_caught_up=True)
+    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+        engine.start(warehouse.plans())
+        engine.catch_up()
+        moved = list(bank.folder.glob("people.db*"))
+        for file in moved:
+            file.rename(file.with_name("away-" + file.name))
+        with psycopg.connect(bank.url) as east:
+            bank._move(east, 1, -5)
+            bank._move(east, 2, 5)
+        until(engine, lambda: bool(engine.managers.all[engine.views[ViewName("joined")].key].trouble))
+        with Sqlite(bank.folder / "apart.db") as apart:
+            apart.execute("INSERT INTO notes VALUES (77, 'while it is away')")
+        until(engine, lambda: bool(warehouse.query("SELECT 1 FROM notes WHERE id = 77").num_rows))
+        with warehouse.session() as session:
+            check_bank(session)
+        status = {v.name: v for v in warehouse.status().views}
+        assert "joined" in status[ViewName("accounts")].waits
+        assert "people" in status[ViewName("joined")].waits
+        assert status[ViewName("accounts")].since is not None
+        assert status[ViewName("notes")].seq > status[ViewName("accounts")].seq
+        for file in reversed(moved):
+            file.with_name("away-" + file.name).rename(file)
+        engine.catch_up()
+    assert warehouse.query("SELECT amount FROM accounts WHERE id = 1").to_pylist() == [{"amount": 995}]
+    assert all(v.ok for v in warehouse.verify())
+
+
+def test_a_manager_that_fails_halts_its_view_and_those_that_read_it(bank: Bank) -> None:
+    edit(
+        bank,
+        "CREATE MATERIALIZED VIEW notes",
+        "CREATE MATERIALIZED VIEW shares AS SELECT id, 1000 / amount AS share FROM east.accounts;"
+        "CREATE MATERIALIZED VIEW all_shares AS SELECT SUM(share) AS s FROM shares;"
+        "CREATE MATERIALIZED VIEW notes",
+    )
+    warehouse = headwater.open(bank.folder)
+    warehouse.setup()
+    warehouse.run(until_caught_up=True)
+    with psycopg.connect(bank.url) as east:
+        bank._move(east, 3, -MONEY)
+        bank._move(east, 4, MONEY)
+    warehouse.run(until_caught_up=True)
+    status = {str(v.name): v for v in warehouse.status().views}
+    assert status["shares"].state == "halted"
+    assert "DIVIDE_BY_ZERO" in status["shares"].reason
+    assert status["all_shares"].state == "halted"
+    assert "view shares, which it reads, is halted" in status["all_shares"].reason
+    with warehouse.session() as session:
+        check_bank(session)
+    assert warehouse.query("SELECT amount FROM accounts WHERE id = 3").to_pylist() == [{"amount": 0}]
+    with psycopg.connect(bank.url) as east:
+        bank._move(east, 3, MONEY)
+        bank._move(east, 4, -MONEY)
+    plan = headwater.open(bank.folder).plan_apply()
+    assert [(c.view, c.action) for c in plan.changes] == [("shares", "rebuild"), ("all_shares", "rebuild")]
+    warehouse.apply(plan)
     assert all(v.ok for v in warehouse.verify())

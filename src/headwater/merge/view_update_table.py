@@ -112,8 +112,7 @@ class ViewUpdateTable:
         ours.entries.update(theirs.entries)
         ours.actions += theirs.actions
         ours.white += theirs.white
-        # Pointers to a row that is gone must not be trusted: `applied` makes everyone look again.
-        ours.blocker, theirs.blocker, theirs.applied = None, None, True
+        theirs.applied = True  # whoever remembers it as a blocker looks again
 
     # What the painting algorithms do.
 
@@ -132,7 +131,6 @@ class ViewUpdateTable:
         for view in new:
             waiting.entries[view] = self._columns[view].add_white(waiting)
         waiting.white += len(new)
-        waiting.blocker = None  # now it is white itself
         if not (early := self._early.get(row)):
             return []
         self._keep_early(row, [al for al in early if al.view not in waiting.entries])

@@ -5,6 +5,7 @@ Needs the sources' catalogs and no Spark, so it answers at once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -51,7 +52,7 @@ def plan_apply(warehouse: Warehouse) -> ApplyPlan:
     views = warehouse.views
     tables = {name: warehouse.catalog.schemas(view) for name, view in views.items()}
     wanted = fingerprints(views, tables)
-    changes = _changes(views, wanted, cut)
+    changes = _changes(views, wanted, cut, _texts(warehouse, cut))
     copied = {t: s.rows for c in changes for t, s in tables.get(c.view, {}).items() if c.action != "drop"}
     sizes = list(copied.values())
     known = [n for n in sizes if n is not None]
@@ -66,21 +67,38 @@ def plan_apply(warehouse: Warehouse) -> ApplyPlan:
     )
 
 
-def _changes(views: Mapping[ViewName, ViewDefinition], wanted: Mapping[ViewName, str], cut: Cut) -> list[ViewChange]:
+def _changes(
+    views: Mapping[ViewName, ViewDefinition],
+    wanted: Mapping[ViewName, str],
+    cut: Cut,
+    texts: Mapping[ViewName, str],
+) -> list[ViewChange]:
     found: dict[ViewName, ViewChange] = {}
     for name, view in views.items():
         state, reads = cut.views.get(name), tuple(view.base_tables)
         parents = [p for p in view.parents if p in found]
         if state is None:
             found[name] = ViewChange(name, "create", f"new in {view.file}", reads)
+        elif texts.get(name, view.text) != view.text:
+            found[name] = ViewChange(name, "replace", f"its query in {view.file} is another", reads)
         elif parents:
             found[name] = ViewChange(name, "rebuild", f"it reads {', '.join(parents)}", reads)
         elif state.fingerprint != wanted[name]:
-            found[name] = ViewChange(name, "replace", f"{view.file} or a table it reads changed", reads)
+            found[name] = ViewChange(name, "replace", f"its options in {view.file} or a table it reads changed", reads)
         elif state.state != "live":
             found[name] = ViewChange(name, "rebuild", f"it is halted: {state.reason}", reads)
     gone = [ViewChange(n, "drop", "no file of views/ defines it any more") for n in cut.views if n not in views]
     return [*found.values(), *gone]
+
+
+def _texts(warehouse: Warehouse, cut: Cut) -> dict[ViewName, str]:
+    """The queries of the maintained views, as they were written."""
+    found = {}
+    for name, state in cut.views.items():
+        about = warehouse.storage.get(f"{state.folder}/view.json")
+        if about is not None:
+            found[name] = json.loads(about)["sql"]
+    return found
 
 
 def _warnings(views: Mapping[ViewName, ViewDefinition], changes: Sequence[ViewChange]) -> list[str]:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from headwater.runtime.engine import Engine
 
 POINT = f"{FOLDER}/point.json"
-NEARLY = 2
-"""A view joins the others when it is no more than so many rounds behind."""
+NEARLY = 20_000
+"""A view joins the others when no more changes than these lie between: they wait for it about a second."""
 PAUSE_SECONDS = 5.0
 
 
@@ -247,8 +247,9 @@ class Building:
         """Choose J: from the next round on, the others wait for the new views too."""
         engine = self._engine
         newest = engine.journal.newest
-        if any(len(engine.journal.between(m.through, FOREVER)) > NEARLY for m in change.managers):
-            return
+        for manager in change.managers:
+            if sum(segment.rows for segment in engine.journal.between(manager.through, FOREVER)) > NEARLY:
+                return
         change.joins_at = Seq(max([newest.hi if newest else 0, *(m.through for m in change.managers)]))
         for manager in change.managers:
             manager.joins_at = change.joins_at

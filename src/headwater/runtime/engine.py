@@ -32,6 +32,7 @@ from headwater.runtime.families import Batch
 from headwater.runtime.integration import Integration
 from headwater.runtime.managers import Failed, Finished, Managers, ViewManager
 from headwater.runtime.merging import Merging
+from headwater.runtime.pacing import Pacing
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.pollers import Poller
 from headwater.runtime.progress import Meter, Progress
@@ -83,6 +84,7 @@ class Engine:
             self.managers = Managers(self.journal, self.config.batch_changes, self.config.managers)
             self.merging = Merging(Sequencing(self.config.sequencing))
             self.compute = Computing(self.config, self.spark, self.catalog, self.storage)
+            self.pacing = Pacing(self)
             self.committing = Committing(self)
             self.building = Building(self)
             self.requests = Requests(self)
@@ -142,6 +144,7 @@ class Engine:
     def step(self) -> list[SourceName]:
         """One turn of the loop; returns the sources that had nothing new."""
         quiet = self.integration.step()
+        self.pacing.step()
         self.managers.dispatch(self.compute, self._expects)
         self._wait()
         self._collect()

@@ -61,6 +61,8 @@ class ViewManager:
     turn: int = 0
     schedule: Schedule | None = None
     refreshed: float = 0.0
+    calls: Seq = field(default=Seq(0))
+    """Where a periodic view is to be recomputed next, once it is due."""
 
     @property
     def key(self) -> str:
@@ -217,18 +219,9 @@ class Managers:
         return self._batch(Seq(max(run[0].lo, manager.view.state.seq)), run[-1].hi) if run else None
 
     def _next_refresh(self, manager: ViewManager) -> Batch | None:
-        newest = self._journal.newest
-        if newest is None or newest.hi <= manager.taken:
-            return None
-        if not (manager.due(time.time()) or self.hurry or manager.catching_up):
-            return None
-        reach = Seq(min(newest.hi, manager.reach))
-        if manager.catching_up and manager.joins_at is not None:
-            reach = Seq(min(reach, manager.joins_at))
-        if manager.parents:
-            known = manager.family.known(manager.taken, reach)
-            return None if known is None else self._batch(manager.taken, known)
-        return self._batch(manager.taken, reach) if reach > manager.taken else None
+        """For a periodic view: up to where it called the others, if its parents are there."""
+        ready = manager.taken < manager.calls <= manager.reach
+        return self._batch(manager.taken, manager.calls) if ready else None
 
     def _batch(self, lo: Seq, hi: Seq) -> Batch:
         return Batch(lo, hi, tuple(self._journal.between(lo, hi)))

@@ -65,6 +65,8 @@ class Group:
     painting: MergeProcess
     submissions: Submissions
     views: dict[str, ManagedView] = field(default_factory=dict)
+    meeting: Seq = field(default=Seq(0))
+    """The transaction that no batch of a manager which skips states may cross."""
     into: Group | None = None
     """The group that this one has become part of."""
 
@@ -262,6 +264,7 @@ class Merging:
             first.submissions.absorb(other.submissions)
             first.views |= other.views
             first.sources |= other.sources
+            first.meeting = Seq(max(first.meeting, other.meeting))
             other.into = first
             self.groups.remove(other)
         if others:
