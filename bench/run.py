@@ -2,7 +2,8 @@
 
     python bench/run.py                        everything (about half an hour; data and peers are kept for next time)
     python bench/run.py --quick                a tenth of the size, without growth to 10M
-    python bench/run.py --only burst,small     some sections: burst, small, growth, freshness, capture, reading
+    python bench/run.py --only burst,small     some sections: burst, small, growth, freshness, capture, reading,
+                                               merging, views
     python bench/run.py --no-peers             Headwater alone
 
 Every row says where its clock stops: at the change, at the visible cut, or at the full view. Ratios are from this run;
@@ -23,12 +24,13 @@ from rich.console import Console
 from rich.table import Table
 
 import measure
+import merge
 import run_peers
 from chain import Chain
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE / "out"
-SECTIONS = ("burst", "small", "growth", "freshness", "capture", "reading")
+SECTIONS = ("burst", "small", "growth", "freshness", "capture", "reading", "merging", "views")
 CONSOLE = Console(width=None if os.isatty(1) else 140)
 
 Facts = dict[str, Any]
@@ -136,6 +138,31 @@ def reading(options: argparse.Namespace) -> Facts:
     scan = f.get("parquet_scan_s")
     rows = [(k.removesuffix("_s"), f"{f[k]:.3f}", f"{f[k] / scan:.1f}") for k in f if k.endswith("_s") and scan]
     show(f"reading a view of {f.get('newest_rows', 0):,} rows", rows, ("", "seconds", "x Parquet scan"))
+    return f
+
+
+def merging(options: argparse.Namespace) -> Facts:
+    f = merge.measure()
+    rows = []
+    for case in merge.CASES:
+        speeds = [f"{f[f'{case.name}_{delay}_events_per_s']:,.0f}" for delay in merge.DELAYS]
+        rows.append((case.name, *speeds, f"{f[f'{case.name}_cost_ratio']:.2f}"))
+    columns = ("", *(f"events/s, delays to {delay:,}" for delay in merge.DELAYS), "cost ratio")
+    show("the merge process alone: 100 views, 100,000 transactions, 5 views each, one core", rows, columns)
+    return f
+
+
+def views(options: argparse.Namespace) -> Facts:
+    f = scenario("many_views", min(options.n, 100_000), 20_000)
+    if "speedup" in f:
+        rows = [
+            ("managers side by side", f"{f['concurrent_s']:.1f}", "1.0"),
+            ("one after the other", f"{f['sequential_s']:.1f}", f"{f['speedup']:.2f}"),
+            (f"merging, {100 * f['merge_share']:.2f} % of the first", "", ""),
+            (f"{f['groups']} groups", f"{f['groups_s']:.1f}", "1.0"),
+            ("the same views as one group", f"{f['one_group_s']:.1f}", f"{f['overhead']:.2f}"),
+        ]
+        show("24 views over 4 sources, 20,000 transactions", rows, ("", "seconds", "ratio"))
     return f
 
 

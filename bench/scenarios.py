@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import chain_postgres
 import chain_sqlite
 import headwater
+import many_views as many
 import measure
 from chain import RELATIONS, Answer, Chain, row_hash
 from chain_sql import view_sql
@@ -236,6 +237,16 @@ def reading(n: int, u: int) -> dict[str, Any]:
     return facts
 
 
+def many_views(n: int, u: int) -> dict[str, Any]:
+    """24 views: managers side by side or one after the other; groups of their own or one."""
+    chain = Chain(n, 2 * u + 20_000)
+    facts: dict[str, Any] = {}
+    data, warehouse = sqlite_project(chain)
+    facts |= many.concurrent(many.Bench(warehouse, data, chain, many.shared_views()), u)
+    data, warehouse = sqlite_project(chain)
+    return facts | many.agreement(many.Bench(warehouse, data, chain, many.separate_views()), u)
+
+
 def capture(n: int, u: int) -> dict[str, Any]:
     """Single-row transactions of one writer, with and without capture."""
     chain = Chain(n, u)
@@ -260,7 +271,7 @@ def capture(n: int, u: int) -> dict[str, Any]:
     return facts
 
 
-SCENARIOS = {f.__name__: f for f in (burst, burst_postgres, small, single, freshness, reading, capture)}
+SCENARIOS = {f.__name__: f for f in (burst, burst_postgres, small, single, freshness, reading, capture, many_views)}
 
 
 def main() -> None:

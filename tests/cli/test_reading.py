@@ -57,6 +57,7 @@ def test_log_lines_have_the_promised_shape(headwater: Headwater, project: Path) 
         "source": "crm",
         "transaction": "c",
         "committed_at": "2024-02-29T12:30:00.123456+00:00",
+        "global": None,
         "changes": [
             {"table": "crm.people", "count": -1, "row": {"id": 1, "name": "Ann"}},
             {"table": "crm.people", "count": 1, "row": {"id": 1, "name": "Anne"}},

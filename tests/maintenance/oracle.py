@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from headwater.algebra import Bag, Relation, ViewDefinition, define, evaluate, parse_views
 from headwater.algebra import expressions as interpreter
+from headwater.integrator.journal import within
 from headwater.maintenance.aggregate import Batch, aggregate, auxiliary_schema
 from headwater.maintenance.wave import core_schema, wave
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
@@ -177,12 +178,17 @@ def played(scenario: Scenario) -> Iterator[Played]:
 
 @dataclass(frozen=True)
 class Run:
-    """How the history is maintained. `ends` are the last transactions of the batches, in order."""
+    """How the history is maintained. `ends` are the last transactions of the batches, in order; every so many
+    transactions are a state (0: a batch is one); questions are asked as of `beyond` transactions after a batch."""
 
     ends: tuple[int, ...]
     parts: int = 1
-    one_state: bool = False
+    every: int = 1
     scan: bool = False
+    beyond: int = 0
+
+    def promises(self, seq: int, ends: set[int]) -> bool:
+        return seq in ends or (self.every > 0 and seq % self.every == 0)
 
 
 @dataclass
@@ -204,27 +210,28 @@ def maintain(world: Played, view: ViewDefinition, run: Run) -> Maintained:
     done = Maintained(view)
     schema = core_schema(view, world.schemas(view))
     for lo, hi in batches(run, world.last):
+        asked = min(hi + run.beyond, world.last)
         work = tasks.WaveWork(
             view=view,
             storage=Storage("/nowhere"),
             segments=(),
             lo=lo,
             hi=hi,
-            positions=world.positions[hi],
+            positions=world.positions[asked],
             specs=world.specs,
             schemas=world.schemas(view),
             sizes=dict.fromkeys(view.tables, 0 if run.scan else 10**9),
             parts=run.parts,
-            one_state=run.one_state,
+            every=run.every,
         )
-        journal = world.changes(view, lo, hi)
-        if run.one_state:
+        journal = world.changes(view, lo, asked)
+        if run.every != 1:
             for table, rows in journal.items():
-                seq = pa.array([hi] * rows.num_rows, pa.int64())
+                seq = pa.array(work.labels(rows.column(SEQ).to_numpy()), pa.int64())
                 journal[table] = consolidate(rows.set_column(rows.schema.get_field_index(SEQ), SEQ, seq))
         results = []
         for part in range(run.parts):
-            mine = {table: tasks._part(rows, work, part) for table, rows in journal.items()}
+            mine = {table: tasks._part(within(rows, lo, hi), work, part) for table, rows in journal.items()}
             result, questions = driven(work, wave(view, journal, mine))
             assert result.schema.equals(schema), (result.schema, schema)
             results.append(result)
@@ -394,7 +401,7 @@ def witness(scenario: Scenario, run: Run, questions: list[int] | None = None) ->
         log = changelog(world, view, done, run)
         ends = {hi for _, hi in batches(run, world.last)}
         for seq in range(1, world.last + 1):
-            if run.one_state and seq not in ends:
+            if not run.promises(seq, ends):
                 continue
             expected = evaluated(view, states[seq])
             actual = load + bag_of(fold(log, seq)) if view.aggregation is None else bag_of(fold(log, seq))

@@ -121,7 +121,7 @@ BREAKAGES: dict[str, tuple[Break, Wanted, Run]] = {
     "one compensation less, strong": (
         one_compensation_less,
         Wanted(kind="plain", shape="chain"),
-        Run((), one_state=True),
+        Run((), every=0),
     ),
     "answers as of now": (answers_as_of_now, Wanted(kind="plain"), TWO),
     "duplicates forgotten": (duplicates_forgotten, Wanted(kind="plain"), ONE),

@@ -31,8 +31,10 @@ from .oracle import Played, Run, bag_of, batches, difference, evaluated, maintai
 
 seeds = st.integers(0, 2**32 - 1)
 ends = st.lists(st.integers(1, 40), max_size=6).map(tuple)
-runs = st.builds(Run, ends=ends, parts=st.integers(1, 3), one_state=st.just(False), scan=st.booleans())
-strong_runs = st.builds(Run, ends=ends, parts=st.integers(1, 3), one_state=st.just(True), scan=st.booleans())
+beyond = st.sampled_from([0, 0, 3])
+runs = st.builds(Run, ends, parts=st.integers(1, 3), every=st.just(1), scan=st.booleans(), beyond=beyond)
+strong_runs = st.builds(Run, ends, parts=st.integers(1, 3), every=st.just(0), scan=st.booleans(), beyond=beyond)
+some_runs = st.builds(Run, ends, parts=st.integers(1, 3), every=st.integers(2, 5), scan=st.booleans(), beyond=beyond)
 
 
 def agree(history: Scenario, run: Run) -> None:
@@ -60,6 +62,11 @@ def test_complete_every_transaction_is_a_state(seed: int, run: Run) -> None:
 
 @given(seed=seeds, run=strong_runs)
 def test_strong_the_ends_of_batches_are_states(seed: int, run: Run) -> None:
+    agree(scenario(seed), run)
+
+
+@given(seed=seeds, run=some_runs)
+def test_complete_n_every_nth_transaction_is_a_state(seed: int, run: Run) -> None:
     agree(scenario(seed), run)
 
 
@@ -95,7 +102,7 @@ def test_one_key_in_a_long_batch_is_halved_and_right(monkeypatch: pytest.MonkeyP
     assert halved, "the pairs did not exceed the limit"
     halved.clear()
     big = (Transaction("s", tuple(c for t in history if t.changes[0][2] > 0 for c in t.changes)),)
-    agree(Scenario((left, right), sql, (), big), Run((), one_state=True))
+    agree(Scenario((left, right), sql, (), big), Run((), every=0))
 
 
 # ------------------------------------------------------------------------------------------------ how much is asked
@@ -267,12 +274,12 @@ def _state(world: Played, at: dict[Any, int]) -> dict[TableName, Relation]:
     limits=st.lists(st.integers(1, 12), min_size=1, max_size=5),
     grouping=st.lists(st.integers(1, 3), min_size=1, max_size=4),
     parts=st.integers(1, 3),
-    one_state=st.booleans(),
+    every=st.sampled_from([0, 1, 3]),
     scan=st.booleans(),
 )
 @settings(max_examples=max(10, settings.default.max_examples // 3))
 def test_polls_numbers_journal_and_tasks_together(
-    seed: int, limits: list[int], grouping: list[int], parts: int, one_state: bool, scan: bool
+    seed: int, limits: list[int], grouping: list[int], parts: int, every: int, scan: bool
 ) -> None:
     history = scenario(seed, Wanted(kind="plain"))
     with played(history) as world, tempfile.TemporaryDirectory() as folder:
@@ -296,12 +303,13 @@ def test_polls_numbers_journal_and_tasks_together(
                 schemas=world.schemas(view),
                 sizes=dict.fromkeys(view.tables, 0 if scan else 10**9),
                 parts=parts,
-                one_state=one_state,
+                every=every,
             )
             results = [tasks.core_changes(work, part) for part in range(parts)]
             assert all(tally.questions <= 2 * (len(view.occurrences) - 1) for _, tally in results)
             log = output(view, pa.concat_tables([rows for rows, _ in results]))
-            for seq in range(lo + 1, hi + 1) if not one_state else [hi]:
+            promised = Run((), every=every)
+            for seq in (s for s in range(lo + 1, hi + 1) if promised.promises(s, {hi})):
                 expected = evaluated(view, states[seq])
                 missing, extra = difference(expected, state + bag_of(fold(log, seq)))
                 assert (missing, extra) == (Bag(), Bag()), f"at {seq} of {history}: lacks {missing}, shows {extra}"

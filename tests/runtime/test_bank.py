@@ -82,6 +82,7 @@ def test_the_total_is_right_in_every_readable_state(
     cuts_seen = set()
     with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
         engine.start(warehouse.plans())
+        engine.catch_up()
         first = engine.cut.seq
         writers = [threading.Thread(target=at_the_bank, args=(s,)) for s in (1, 2)]
         writers += [threading.Thread(target=at_the_branch, args=(s,)) for s in (3, 4)]
