@@ -20,7 +20,7 @@ from headwater.runtime.engine import Engine
 from headwater.runtime.merging import Group, Merging
 from writer import applied
 
-ROUNDS = 2
+ROUNDS = 4
 
 
 def shared_views() -> str:
@@ -73,6 +73,9 @@ class Bench:
         self.merging: dict[str, float] = {}
         self.groups: dict[str, int] = {}
         self.warehouse.run(until_caught_up=True)
+
+        self.turn("warm", 200)
+        self.turn("warm", 200, managers=1, parallel=1)
 
     def turn(self, case: str, transactions: int, **settings: Any) -> None:
         """Some transactions under these settings, after a few to warm up; adds to the case's time."""
