@@ -127,23 +127,42 @@ class Engine:
             self.step()
 
     def catch_up(self, patience: float = 30.0) -> None:
-        """Until every source, asked from now on, had nothing new, and everything it had is visible."""
-        quiet: set[SourceName] = set()
-        entered = time.monotonic()  # an answer to an earlier question does not tell what is there now
+        """Until everything that had happened at the sources by now is visible, and every view is built."""
+        entered, wanted = time.monotonic(), None
         self.managers.hurry = self.building.must_succeed = True
         try:
             while not self.stopping:
-                quiet |= {name for name in self.step() if self.pollers[name].asked_at >= entered}
+                self.step()
                 self._give_up(patience)
-                if quiet >= {name for name in self.pollers if self.watch.columns(name)} and not self._busy():
+                if wanted is None and all(self._drained(name, entered) for name in self.pollers):
+                    wanted = self.merging.numbered
+                if wanted is not None and self.reaches(wanted) and not self.building.busy and not self.requests.busy:
                     self.move_cut()
                     return
         finally:
             self.managers.hurry = self.building.must_succeed = False
 
-    def step(self) -> list[SourceName]:
-        """One turn of the loop; returns the sources that had nothing new."""
-        quiet = self.integration.step()
+    def build(self) -> None:
+        """Until every view is built; the others are maintained meanwhile."""
+        self.building.must_succeed = True
+        while self.building.busy and not self.stopping:
+            self.step()
+
+    def _drained(self, source: SourceName, since: float) -> bool:
+        """Whether everything that was there at that time has been told of and has a number."""
+        poller = self.pollers[source]
+        told = poller.answered_at >= since and not poller.state.more and not self.integration.holds(source)
+        return told or not self.watch.columns(source)
+
+    def reaches(self, seq: Seq) -> bool:
+        """Whether every live view could show this transaction, and nothing of it is still on its way."""
+        live = [view for view in self.views.values() if view.live]
+        shown = [self.merging.frontier(v.key) if self.merging.group(v.key) else v.state.seq for v in live]
+        return min(shown, default=seq) >= seq
+
+    def step(self) -> None:
+        """One turn of the loop."""
+        self.integration.step()
         self.pacing.step()
         self.managers.dispatch(self.compute, self._expects)
         self._wait()
@@ -156,20 +175,6 @@ class Engine:
         self.chores.step()
         self.report.step()
         self.meter.turn(self)
-        return quiet
-
-    def _busy(self) -> bool:
-        newest = self.journal.newest
-        waiting = newest is not None and any(m.taken < newest.hi for m in self.managers.all.values() if m.view.live)
-        return bool(
-            self.integration.waiting
-            or self.managers.busy
-            or waiting
-            or len(self.merging)
-            or self.committing.busy
-            or self.building.busy
-            or self.requests.busy
-        )
 
     def _wait(self) -> None:
         """Until something may have happened: a batch is computed, or it is time to poll again."""

@@ -37,23 +37,17 @@ class Integration:
         self._polls: dict[SourceName, Poll] = {}
         self._arrived = 0.0
 
-    @property
-    def waiting(self) -> bool:
-        """Whether something has arrived that has no number yet."""
-        return bool(self._polls)
-
     def holds(self, source: SourceName) -> bool:
         """Whether transactions of this source have arrived and have no number yet."""
         return source in self._polls
 
-    def step(self) -> list[SourceName]:
-        """Start polls, take in the answers that are there, number and journal them; the sources with nothing new."""
+    def step(self) -> None:
+        """Start polls, take in the answers that are there, number and journal them."""
         engine, config = self._engine, self._engine.config
         backlog = engine.managers.backlog(self._readers())
         for poller in engine.pollers.values():
             if backlog.get(poller.name, 0) < 4 * config.batch_changes and poller.name not in self._polls:
                 poller.start(engine.watch.columns(poller.name), config.batch_changes)
-        quiet = []
         for poller in engine.pollers.values():
             answer = poller.finish(config.poll_seconds)
             if isinstance(answer, HeadwaterError):
@@ -64,10 +58,8 @@ class Integration:
                 self._polls[poller.name] = answer
             elif answer is not None:
                 poller.numbered = poller.position
-                quiet += [] if answer.more else [poller.name]
         self._journal_polls()
         engine.halt(engine.watch.due({name for name, poller in engine.pollers.items() if poller.state.state == "ok"}))
-        return quiet
 
     def _readers(self) -> dict[str, list[str]]:
         readers: dict[str, list[str]] = {}

@@ -198,6 +198,14 @@ class Warehouse:
             engine.run(until_caught_up)
             return engine.cut
 
+    def _build(self) -> None:
+        """Bring the views in line with views/, here and now."""
+        from headwater.runtime.engine import Engine
+
+        with Engine(self.config, self.spark, self.catalog) as engine:
+            engine.start(self.plans())
+            engine.build()
+
     def plan_apply(self) -> ApplyPlan:
         """What `apply` would do; changes nothing, starts no JVM."""
         from headwater.runtime.applying import plan_apply
@@ -212,7 +220,7 @@ class Warehouse:
                 self.catalog.source(source).install(self.tables()[source])
         if holder(self.storage) is None:
             heard("nothing runs: doing it here")
-            self.run(until_caught_up=True)
+            self._build()
             return
         request = ask(self.storage, plan.wanted)
         try:
