@@ -1,4 +1,4 @@
-"""The view update table, drawn as the paper draws it."""
+"""The view update table, drawn as the paper draws it: rows of transactions, columns V1, V2, …, and what waits in WT."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
+from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,59 +17,64 @@ from headwater.cli.reading import duration
 if TYPE_CHECKING:
     from headwater.warehouse.cuts import Cut
 
+SHOWN = 20
 _STYLES = {"w": ("○", "bold"), "r": ("●", "bold red"), "g": ("●", "bright_black"), "b": ("·", "dim")}
 
 
 def draw_groups(report: Mapping[str, Any], cut: Cut) -> RenderableType:
     """One table for every group that has something waiting, and a line for those that have not."""
     age = duration(max(0.0, time.time() - report["at"]))
+    numbers = (f"{cut.number:,}", f"{cut.seq:,}", f"{report['numbered']:,}")
     parts: list[RenderableType] = [
-        Text.assemble(
-            "cut ", (f"{cut.number:,}", "bold"), " at transaction ", (f"{cut.seq:,}", "bold"), ", numbered up to ",
-            (f"{report['numbered']:,}", "bold"), (f"   as of {age} ago", "dim"),
+        Text.from_markup(
+            f"cut [bold]{numbers[0]}[/] at transaction [bold]{numbers[1]}[/], numbered up to [bold]{numbers[2]}[/]"
+            f"   [dim]{age} ago[/]"
         )
-    ]  # fmt: skip
+    ]
     for number, group in enumerate(report["groups"], 1):
-        names = ", ".join(sorted(group["views"].values()))
-        head = Text.assemble("\n", (f"group {number}", "bold"), f"  {group['algorithm']}  ", (names, "dim"))
-        parts.append(head)
-        parts.append(_draw(group) if group["rows"] else Text("  nothing waits", "green"))
-        hidden = group["waiting"] - len(group["rows"])
-        if hidden > 0:
-            parts.append(Text(f"  … and {hidden:,} rows more", "dim"))
-    parts.append(
-        Text.assemble(
-            "\n", _mark("w"), " waits for the view's change   ", _mark("r"), " has it, waits for others   ", _mark("b"),
-            " does not concern the view",
+        parts += [Text(), Text.assemble((f"group {number}", "bold"), f"  {', '.join(group['sources'])}  ",
+                                        (group["algorithm"], "cyan"))]  # fmt: skip
+        columns = _columns(group["views"])
+        parts.append(
+            Columns([Text.assemble((f"V{n}", "bold"), f" {name}") for n, name in enumerate(columns.values(), 1)])
         )
-    )  # fmt: skip
+        if not group["rows"]:
+            parts.append(Text("nothing waits", "green"))
+            continue
+        parts.append(_draw(group, list(columns)))
+        hidden = group["waiting"] - min(SHOWN, len(group["rows"]))
+        if hidden > 0:
+            parts.append(Text(f"… and {hidden:,} more rows", "dim"))
+    legend = (("w", "waits for the view's change"), ("r", "has it, waits for others"), ("b", "no concern of the view"))
+    parts += [Text(), Text("   ").join(Text.assemble(_mark(color), f" {says}") for color, says in legend)]
     return Group(*parts)
 
 
-def _draw(group: Mapping[str, Any]) -> Table:
-    columns = _columns(group["views"])
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+def _draw(group: Mapping[str, Any], keys: list[str]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("transactions", no_wrap=True)
-    for _, label in columns:
-        table.add_column(label, justify="center")
-    table.add_column("WT", style="red")
-    table.add_column("waits", justify="right", style="dim")
-    for row in group["rows"]:
+    for n in range(1, len(keys) + 1):
+        table.add_column(f"V{n}", no_wrap=True)
+    table.add_column("WT", no_wrap=True)
+    table.add_column("waits", justify="right", style="dim", no_wrap=True)
+    table.add_column("tables", style="dim", no_wrap=True, overflow="ellipsis")
+    for row in group["rows"][:SHOWN]:
         first, last = row["lo"] + 1, row["hi"]
         label = f"{first:,}" if first == last else f"{first:,}–{last:,}"
-        cells = [_cell(row["entries"].get(key), last) for key, _ in columns]
-        here = ", ".join(sorted({group["views"].get(key, "?") for key in row["actions"]}))
+        cells = [_cell(row["entries"].get(key), last) for key in keys]
+        here = sorted(keys.index(key) + 1 for key in set(row["actions"]) if key in keys)
+        waiting = Text("{" + ", ".join(f"V{n}" for n in here) + "}" if here else "∅", "red" if here else "dim")
         age = duration(max(0.0, time.time() - row["since"]))
-        table.add_row(Text.assemble(label, (f"  {', '.join(row['about'])}", "dim")), *cells, here, age)
+        table.add_row(label, *cells, waiting, age, ", ".join(row["about"]))
     return table
 
 
-def _columns(views: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Key and label of every column; a view that is being replaced has two, the new one with a prime."""
+def _columns(views: Mapping[str, str]) -> dict[str, str]:
+    """Key → label of every column; a view that is being replaced has two, the new one with a prime."""
     seen: dict[str, int] = {}
-    columns = []
+    columns = {}
     for key, name in views.items():
-        columns.append((key, name + "′" * seen.get(name, 0)))
+        columns[key] = name + "′" * seen.get(name, 0)
         seen[name] = seen.get(name, 0) + 1
     return columns
 
@@ -76,7 +82,7 @@ def _columns(views: Mapping[str, str]) -> list[tuple[str, str]]:
 def _cell(entry: list[Any] | None, last: int) -> Text:
     color, at = entry if entry is not None else ("b", 0)
     mark = _mark(color)
-    return Text.assemble(mark, (f" {at:,}", "red")) if at > last else mark  # intertwined with a later row
+    return Text.assemble(mark, (f"{at:,}", "red")) if at > last else mark  # intertwined with a later row
 
 
 def _mark(color: str) -> Text:
