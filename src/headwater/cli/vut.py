@@ -46,26 +46,30 @@ def draw_groups(report: Mapping[str, Any], cut: Cut) -> RenderableType:
         if hidden > 0:
             parts.append(Text(f"… and {hidden:,} more rows", "dim"))
     legend = (("w", "waits for the view's change"), ("r", "has it, waits for others"), ("b", "no concern of the view"))
-    parts += [Text(), Text("   ").join(Text.assemble(_mark(color), f" {says}") for color, says in legend)]
+    said = [Text.assemble(_mark(color), f" {says}") for color, says in legend]
+    said.append(Text.assemble(_mark("r"), ("7", "red"), " one change with row 7"))
+    parts += [Text(), Text("   ").join(said)]
     return Group(*parts)
 
 
 def _draw(group: Mapping[str, Any], keys: list[str]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("transactions", no_wrap=True)
+    table.add_column("row", justify="right", min_width=3)
+    table.add_column("transactions", min_width=12)
     for n in range(1, len(keys) + 1):
-        table.add_column(f"V{n}", no_wrap=True)
-    table.add_column("WT", no_wrap=True)
-    table.add_column("waits", justify="right", style="dim", no_wrap=True)
-    table.add_column("tables", style="dim", no_wrap=True, overflow="ellipsis")
-    for row in group["rows"][:SHOWN]:
+        table.add_column(f"V{n}", min_width=3)
+    table.add_column("WT", min_width=2, style="red")
+    table.add_column("waits", justify="right", style="dim", min_width=6)
+    table.add_column("tables", style="dim", no_wrap=True, max_width=30)
+    shown = group["rows"][:SHOWN]
+    number = {row["hi"]: n for n, row in enumerate(shown, 1)}
+    for n, row in enumerate(shown, 1):
         first, last = row["lo"] + 1, row["hi"]
         label = f"{first:,}" if first == last else f"{first:,}–{last:,}"
-        cells = [_cell(row["entries"].get(key), last) for key in keys]
+        cells = [_cell(row["entries"].get(key), last, number) for key in keys]
         here = sorted(keys.index(key) + 1 for key in set(row["actions"]) if key in keys)
-        waiting = Text("{" + ", ".join(f"V{n}" for n in here) + "}" if here else "∅", "red" if here else "dim")
         age = duration(max(0.0, time.time() - row["since"]))
-        table.add_row(label, *cells, waiting, age, ", ".join(row["about"]))
+        table.add_row(str(n), label, *cells, " ".join(map(str, here)), age, ", ".join(row["about"]))
     return table
 
 
@@ -79,10 +83,11 @@ def _columns(views: Mapping[str, str]) -> dict[str, str]:
     return columns
 
 
-def _cell(entry: list[Any] | None, last: int) -> Text:
+def _cell(entry: list[Any] | None, last: int, number: Mapping[int, int]) -> Text:
+    """The colour, and the row of its state where that is a later one: the two are intertwined."""
     color, at = entry if entry is not None else ("b", 0)
     mark = _mark(color)
-    return Text.assemble(mark, (f"{at:,}", "red")) if at > last else mark  # intertwined with a later row
+    return Text.assemble(mark, (str(number.get(at, "…")), "red")) if at > last else mark
 
 
 def _mark(color: str) -> Text:

@@ -82,7 +82,7 @@ class Chores:
     def horizon(self) -> Seq:
         """The oldest transaction whose state stays readable."""
         engine = self._engine
-        oldest = min([pin.seq for pin in pins(engine.storage)] + [engine.cut.seq])
+        oldest = min([pin.seq for pin in pins(engine.storage)] + [engine.cut.seq, *engine.retention.held()])
         return Seq(max(0, min(oldest, engine.cut.seq - engine.config.history)))
 
     def compact_now(self) -> dict[str, tuple[int, int]]:

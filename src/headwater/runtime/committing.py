@@ -1,7 +1,8 @@
 """From warehouse transactions to cut records: first every view's tables, then the one step that shows them.
 
 Transactions that share no view are committed side by side; what depends on each other is kept in order by the merge
-process's sequencing. Every committed transaction gets a cut of its own, so that each of its states can be seen.
+process's sequencing. Every committed transaction gets a cut of its own, so that each of its states can be seen; only a
+backlog of many, all ready at once, is shown in one cut (its states stay readable where views are complete).
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class _Commit:
         return all(part.commit.done() for part in self.parts)
 
 
+BACKLOG = 16
+"""So many cuts in one turn of the loop; what else is ready then is shown in one."""
+
+
 class Committing:
     """Commits what the merge processes release."""
 
@@ -67,15 +72,21 @@ class Committing:
 
     def step(self) -> None:
         """Start what may start, show what is done, as long as there is something that takes no time."""
+        shown = 0
         while True:
             for group, transaction in self._engine.merging.ready():
                 self._commits.append(self._start(group, transaction))
             done = [c for c in self._commits if c.done]
             for commit in done:
                 self._commits.remove(commit)
-                self._show(commit)
+                self._settle(commit)
+                shown += 1
+                if shown <= BACKLOG:
+                    self._engine.show_cut()
             if not done:
                 break
+        if shown > BACKLOG:
+            self._engine.show_cut()
         for finished, future in [a for a in self._ahead if a[1].done()]:
             self._ahead.remove((finished, future))
             batch, view = finished.batch, finished.manager.view
@@ -106,11 +117,10 @@ class Committing:
                 parts.append(_Part(view, payload.through, self._threads.submit(view.commit, payload.written)))
         return _Commit(group, transaction, parts)
 
-    def _show(self, commit: _Commit) -> None:
+    def _settle(self, commit: _Commit) -> None:
         for part in commit.parts:
             done = part.commit.result()
             if part.view.live:
                 part.view.settle(done, part.through)
         reached(Step.COMMITTED)
         self._engine.merging.committed(commit.group, commit.transaction)
-        self._engine.show_cut()

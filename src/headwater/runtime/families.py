@@ -2,7 +2,8 @@
 
 A view alone takes whatever is waiting. Views that read each other are a *family*: a child is computed from its parents'
 states, and a parent that skips states has one only where its batches end. So the batches of a family end at the same
-transactions, its *bounds*; each member goes from bound to bound at its own pace, children behind their parents.
+transactions, its *bounds*; each member goes from bound to bound at its own pace, children behind their parents. Who has
+no children, or a state after every transaction, may skip bounds; a parent that skips states must not.
 """
 
 from __future__ import annotations
@@ -42,12 +43,18 @@ class Family:
         if seq not in self.stops:
             insort(self.stops, seq)
 
-    def known(self, after: Seq, reach: Seq) -> Seq | None:
-        """The farthest bound after `after` that lies within `reach`, short of the next stop."""
+    def known(self, after: Seq, reach: Seq, skip: bool = True) -> Seq | None:
+        """The farthest bound after `after` that lies within `reach`, short of the next stop; the next one if no bound
+        may be skipped."""
         stop = self._stop(after)
         limit = reach if stop is None else min(reach, stop)
-        at = bisect_right(self.bounds, limit) - 1
-        return self.bounds[at] if at >= 0 and self.bounds[at] > after else None
+        first, last = bisect_right(self.bounds, after), bisect_right(self.bounds, limit)
+        return None if first >= last else self.bounds[last - 1 if skip else first]
+
+    def bound_at(self, seq: Seq) -> None:
+        """Every member has a state here, or will have one."""
+        if seq not in self.bounds:
+            insort(self.bounds, seq)
 
     def plan(self, after: Seq, waiting: Sequence[Segment], most: int, hurry: bool) -> Seq | None:
         """A new bound after the last one: about `most` changes further, at a multiple of the step. In a hurry what is
@@ -65,7 +72,7 @@ class Family:
                 end = whole
             elif not hurry:
                 return None
-        insort(self.bounds, end)
+        self.bound_at(end)
         return end
 
     def forget(self, below: Seq) -> None:

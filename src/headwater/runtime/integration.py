@@ -22,7 +22,6 @@ from headwater.runtime.steps import Step, reached
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine
-    from headwater.runtime.views import ManagedView
 
 GATHER_SECONDS = 0.3
 """So long the first poll of a round waits for the others."""
@@ -106,6 +105,7 @@ class Integration:
         """REL: which transactions of a round are relevant to which view."""
         engine = self._engine
         known: dict[tuple[TableName, tuple[Condition, ...]], Seqs] = {}
+        found: dict[str, Seqs] = {}
         relevant: dict[str, Seqs] = {}
         about: dict[str, list[str]] = {}
         members = {view.key: view for view in engine.merging.members}
@@ -114,17 +114,13 @@ class Integration:
                 continue
             view = members[key]
             touched = [_touched(o.table, o.conditions, changes, known) for o in view.plan.view.occurrences]
-            touched += [relevant[p.key] for p in manager.parents if p.key in relevant]
-            seqs = np.unique(np.concatenate(touched)) if touched else np.empty(0, np.int64)
-            relevant[key] = seqs[seqs > _shown(view)]
+            touched += [found[p.key] for p in manager.parents if p.key in found]
+            seqs = found[key] = np.unique(np.concatenate(touched))
+            relevant[key] = seqs[seqs > view.state.seq]
             about[key] = [str(t) for t in view.plan.view.base_tables if t in changes]
         every = {view.plan.view.every for view in members.values() if view.plan.view.every > 1}
         engine.merging.relevance(rows(segment.lo, segment.hi, relevant, every), about)
         engine.merging.reached(segment.hi)
-
-
-def _shown(view: ManagedView) -> Seq:
-    return view.state.seq
 
 
 def _touched(

@@ -196,7 +196,9 @@ class Managers:
             return self._next_run(manager)
         if view.periodic:
             return self._next_refresh(manager)
-        hi = manager.family.known(lo, self._affordable(lo, manager.reach))
+        skip = view.complete or not any(manager in other.parents for other in self.all.values())
+        reach = self._affordable(lo, manager.reach) if skip else manager.reach
+        hi = manager.family.known(lo, reach, skip)
         if hi is None and not manager.parents:
             hurry = self.hurry or manager.catching_up or time.monotonic() - self.news_at > LINGER_SECONDS
             hi = manager.family.plan(lo, self._journal.between(lo, FOREVER), self._most, hurry)

@@ -53,8 +53,10 @@ class Pacing:
 
     def _call(self, manager: ViewManager, newest: Seq) -> None:
         """A periodic view that is due is recomputed as of now, and the others end a batch there."""
-        managers, group = self._engine.managers, self._engine.merging.group(manager.key)
-        if newest <= manager.taken or not (manager.due(time.time()) or managers.hurry or manager.catching_up):
+        group, change = self._engine.merging.group(manager.key), self._engine.building.change
+        joining = change is not None and change.joins_at is not None  # new views wait for all the others
+        wanted = manager.due(time.time()) or self._engine.managers.hurry or manager.catching_up or joining
+        if newest <= manager.taken or not wanted:
             return
         if manager.catching_up and manager.joins_at is not None:
             newest = Seq(min(newest, manager.joins_at))

@@ -41,11 +41,11 @@ class Retention:
     @property
     def oldest(self) -> Seq:
         """The transaction before which nothing in the journal is needed."""
-        return Seq(min([0] if not self._aged() else [*self._aged().values(), *self._held(), self._engine.cut.seq]))
+        return Seq(min([0] if not self._aged() else [*self._aged().values(), *self.held(), self._engine.cut.seq]))
 
     def positions(self) -> dict[SourceName, Position]:
         """Per source, the position before which nobody will ask."""
-        held = self._held()
+        held = self.held()
         found = {}
         for source, seq in self._aged().items():
             segment = self._engine.journal.at(min([seq, *held]))
@@ -59,8 +59,8 @@ class Retention:
             self._noted.popleft()
         return self._noted[0][1] if self._noted and self._noted[0][0] < late else {}
 
-    def _held(self) -> list[Seq]:
-        """Where pinned readers and a load under way are."""
+    def held(self) -> list[Seq]:
+        """Where pinned readers and a load under way are: nothing after that may be forgotten or folded."""
         change = self._engine.building.change
         held = [pin.cut.seq for pin in pins(self._engine.storage)]
         if change is not None and change.build:

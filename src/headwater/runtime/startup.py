@@ -84,7 +84,8 @@ def _go_on(engine: Engine, views: Mapping[ViewName, ManagedView]) -> None:
         families[name] = family
     for name, view in views.items():
         engine.views[name] = view
-        engine.managers.add(view, families[name], engine.config.parallel)
+        manager = engine.managers.add(view, families[name], engine.config.parallel)
+        families[name].bound_at(manager.through)  # a complete parent may be ahead of its children
         engine.merging.add(view)
     shown = min([v.state.seq for v in views.values() if v.merged], default=engine.merging.numbered)
     for segment in engine.journal.between(shown, engine.merging.numbered):
