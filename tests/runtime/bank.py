@@ -86,7 +86,7 @@ class Bank:
                     self._transfer(east, one, amount)
                 else:
                     self._chatter(r)
-                time.sleep(0.01)
+                time.sleep(0.03)
 
     def _transfer(self, east: psycopg.Connection[Any], account: int, amount: int) -> None:
         tag = f"transfer-{self.number}"

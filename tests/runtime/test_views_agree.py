@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,33 +15,20 @@ from headwater.model.errors import HeadwaterError, ViewSqlError
 from headwater.model.names import ViewName
 from headwater.runtime.engine import Engine
 from postgres_server import PostgresServer
-from runtime.bank import MONEY, Bank, busy, check_bank
+from runtime.bank import Bank, busy, check_bank
 from runtime.world import Sqlite
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 
-@pytest.fixture
-def bank(tmp_path: Path, postgres: PostgresServer, request: pytest.FixtureRequest, spark: SparkSession) -> Bank:
-    return Bank(tmp_path / "bank", postgres.create_database(f"b{abs(hash(request.node.nodeid))}"))
-
-
-def test_readers_never_see_views_disagree(bank: Bank) -> None:
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer, spark: SparkSession) -> Bank:
+    """One loaded bank for all tests here; each leaves views/ as it found it or as the next ones can use it."""
+    bank = Bank(tmp_path_factory.mktemp("agree") / "bank", postgres.create_database("views_agree"))
     warehouse = headwater.open(bank.folder)
     warehouse.setup()
     warehouse.run(until_caught_up=True)
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
-        engine.start(warehouse.plans())
-        assert sorted(len(g.views) for g in engine.merging.groups) == [1, 10]  # notes go their own way
-        with busy(bank) as found:
-            end = time.monotonic() + 20
-            while time.monotonic() < end and "wrong" not in found:
-                engine.step()
-        engine.catch_up()
-    assert len(found["cuts"]) > 3
-    with warehouse.session() as session:
-        check_bank(session)
-    assert all(v.ok for v in warehouse.verify())
+    return bank
 
 
 def until(engine: Engine, holds: Callable[[], bool], seconds: float = 60) -> None:
@@ -80,10 +66,121 @@ def apply_while_running(engine: Engine, warehouse: headwater.Warehouse) -> list[
     return [(change.view, change.action) for change in plan.changes]
 
 
+def amount(warehouse: headwater.Warehouse, account: int) -> int:
+    (row,) = warehouse.query(f"SELECT amount FROM accounts WHERE id = {account}").to_pylist()
+    return int(row["amount"])
+
+
+def move(bank: Bank, one: int, other: int, money: int) -> None:
+    """One transaction inside the east."""
+    with psycopg.connect(bank.url) as east:
+        bank._move(east, one, -money)
+        bank._move(east, other, money)
+
+
+def test_what_cannot_be_applied_is_refused_and_nothing_changes(bank: Bank) -> None:
+    warehouse, file = headwater.open(bank.folder), bank.folder / "views" / "bank.sql"
+    before, text = warehouse.cut(), file.read_text()
+    with pytest.raises(ViewSqlError, match=r"circle: by_owner .* → joined_c .* → by_owner"):
+        edit(
+            bank,
+            "FROM east.accounts a JOIN people.owners o ON o.id = a.owner;\nCREATE MATERIALIZED VIEW some",
+            "FROM by_owner a, people.owners o, east.accounts e;\nCREATE MATERIALIZED VIEW some",
+        ).plan_apply()
+    edit(bank, "FROM by_owner a, people.owners o, east.accounts e", "FROM east.accounts a, people.owners o")
+    with pytest.raises(HeadwaterError, match="amount"):  # by_owner reads a column that joined_c would lose
+        edit(bank, "SELECT a.id, o.name, a.amount FROM east.accounts a, people.owners o", "SELECT a.id, o.name"
+             " FROM east.accounts a, people.owners o").plan_apply()  # fmt: skip
+    edit(bank, "SELECT a.id, o.name FROM east.accounts a, people.owners o;", "")
+    file.write_text(file.read_text().replace("CREATE MATERIALIZED VIEW joined_c AS", ""))
+    with pytest.raises(HeadwaterError, match="joined_c"):
+        headwater.open(bank.folder).plan_apply()
+    file.write_text(text)
+    assert warehouse.cut() == before
+    assert not headwater.open(bank.folder).plan_apply()
+
+
+def test_a_source_that_is_gone_holds_back_only_what_shares_with_it(bank: Bank) -> None:
+    warehouse = headwater.open(bank.folder)
+    before = amount(warehouse, 1)
+    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+        engine.start(warehouse.plans())
+        engine.catch_up()
+        moved = list(bank.folder.glob("people.db*"))
+        for file in moved:
+            file.rename(file.with_name("away-" + file.name))
+        move(bank, 1, 2, 5)
+        until(engine, lambda: bool(engine.managers.all[engine.views[ViewName("joined")].key].trouble))
+        with Sqlite(bank.folder / "apart.db") as apart:
+            apart.execute("INSERT INTO notes VALUES (77, 'while it is away')")
+        until(engine, lambda: bool(warehouse.query("SELECT 1 FROM notes WHERE id = 77").num_rows))
+        with warehouse.session() as session:
+            check_bank(session)
+        status = {v.name: v for v in warehouse.status().views}
+        assert "joined" in status[ViewName("accounts")].waits
+        assert "people" in status[ViewName("joined")].waits
+        assert status[ViewName("accounts")].since is not None
+        assert status[ViewName("notes")].seq > status[ViewName("accounts")].seq
+        for file in reversed(moved):
+            file.with_name("away-" + file.name).rename(file)
+        engine.catch_up()
+    assert amount(warehouse, 1) == before - 5
+    assert all(v.ok for v in warehouse.verify())
+
+
+SHARES = """
+CREATE MATERIALIZED VIEW shares AS SELECT id, 1000 / amount AS share FROM east.accounts;
+CREATE MATERIALIZED VIEW all_shares AS SELECT SUM(share) AS s FROM shares;
+"""
+
+
+def test_a_manager_that_fails_halts_its_view_and_those_that_read_it(bank: Bank) -> None:
+    extra = bank.folder / "views" / "shares.sql"
+    extra.write_text(SHARES)
+    warehouse = headwater.open(bank.folder)
+    warehouse.apply(warehouse.plan_apply())  # nothing runs: it is done here
+    money = amount(warehouse, 3)
+    move(bank, 3, 4, money)
+    warehouse.run(until_caught_up=True)
+    status = {str(v.name): v for v in warehouse.status().views}
+    assert status["shares"].state == "halted"
+    assert "DIVIDE_BY_ZERO" in status["shares"].reason
+    assert status["all_shares"].state == "halted"
+    assert "view shares, which it reads, is halted" in status["all_shares"].reason
+    with warehouse.session() as session:
+        check_bank(session)
+    assert amount(warehouse, 3) == 0
+    move(bank, 4, 3, money)
+    plan = headwater.open(bank.folder).plan_apply()
+    assert [(c.view, c.action) for c in plan.changes] == [("shares", "rebuild"), ("all_shares", "rebuild")]
+    warehouse.apply(plan)
+    assert all(v.ok for v in warehouse.verify())
+    extra.unlink()
+    warehouse = headwater.open(bank.folder)
+    plan = warehouse.plan_apply()
+    assert [(c.view, c.action) for c in plan.changes] == [("shares", "drop"), ("all_shares", "drop")]
+    warehouse.apply(plan)
+    assert "shares" not in warehouse.cut().views
+
+
+def test_readers_never_see_views_disagree(bank: Bank) -> None:
+    warehouse = headwater.open(bank.folder)
+    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+        engine.start(warehouse.plans())
+        assert sorted(len(g.views) for g in engine.merging.groups) == [1, 10]  # notes go their own way
+        with busy(bank) as found:
+            end = time.monotonic() + 14
+            while time.monotonic() < end and "wrong" not in found:
+                engine.step()
+        engine.catch_up()
+    assert len(found["cuts"]) > 3
+    with warehouse.session() as session:
+        check_bank(session)
+    assert all(v.ok for v in warehouse.verify())
+
+
 def test_views_come_change_and_go_while_it_runs(bank: Bank) -> None:
     warehouse = headwater.open(bank.folder)
-    warehouse.setup()
-    warehouse.run(until_caught_up=True)
     with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
         engine.start(warehouse.plans())
         with busy(bank) as found:
@@ -113,89 +210,3 @@ def test_views_come_change_and_go_while_it_runs(bank: Bank) -> None:
     assert "rich" not in last.status().cut.views
     assert last.rows("total").column_names == ["total", "one"]
     assert all(v.ok for v in last.verify())
-
-
-def test_what_cannot_be_applied_is_refused_and_nothing_changes(bank: Bank) -> None:
-    warehouse = headwater.open(bank.folder)
-    warehouse.setup()
-    warehouse.run(until_caught_up=True)
-    before = warehouse.cut()
-    with pytest.raises(ViewSqlError, match=r"circle: by_owner .* → joined_c .* → by_owner"):
-        edit(
-            bank,
-            "FROM east.accounts a JOIN people.owners o ON o.id = a.owner;\nCREATE MATERIALIZED VIEW some",
-            "FROM by_owner a, people.owners o, east.accounts e;\nCREATE MATERIALIZED VIEW some",
-        ).plan_apply()
-    edit(bank, "FROM by_owner a, people.owners o, east.accounts e", "FROM east.accounts a, people.owners o")
-    with pytest.raises(HeadwaterError, match="amount"):  # by_owner reads a column that joined_c would lose
-        edit(bank, "SELECT a.id, o.name, a.amount FROM east.accounts a, people.owners o", "SELECT a.id, o.name"
-             " FROM east.accounts a, people.owners o").plan_apply()  # fmt: skip
-    edit(bank, "SELECT a.id, o.name FROM east.accounts a, people.owners o;", "")
-    file = bank.folder / "views" / "bank.sql"
-    file.write_text(file.read_text().replace("CREATE MATERIALIZED VIEW joined_c AS", ""))
-    with pytest.raises(HeadwaterError, match="joined_c"):
-        headwater.open(bank.folder).plan_apply()
-    assert warehouse.cut() == before
-
-
-def test_a_source_that_is_gone_holds_back_only_what_shares_with_it(bank: Bank) -> None:
-    warehouse = headwater.open(bank.folder)
-    warehouse.setup()
-    warehouse.run(until_caught_up=True)
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
-        engine.start(warehouse.plans())
-        engine.catch_up()
-        moved = list(bank.folder.glob("people.db*"))
-        for file in moved:
-            file.rename(file.with_name("away-" + file.name))
-        with psycopg.connect(bank.url) as east:
-            bank._move(east, 1, -5)
-            bank._move(east, 2, 5)
-        until(engine, lambda: bool(engine.managers.all[engine.views[ViewName("joined")].key].trouble))
-        with Sqlite(bank.folder / "apart.db") as apart:
-            apart.execute("INSERT INTO notes VALUES (77, 'while it is away')")
-        until(engine, lambda: bool(warehouse.query("SELECT 1 FROM notes WHERE id = 77").num_rows))
-        with warehouse.session() as session:
-            check_bank(session)
-        status = {v.name: v for v in warehouse.status().views}
-        assert "joined" in status[ViewName("accounts")].waits
-        assert "people" in status[ViewName("joined")].waits
-        assert status[ViewName("accounts")].since is not None
-        assert status[ViewName("notes")].seq > status[ViewName("accounts")].seq
-        for file in reversed(moved):
-            file.with_name("away-" + file.name).rename(file)
-        engine.catch_up()
-    assert warehouse.query("SELECT amount FROM accounts WHERE id = 1").to_pylist() == [{"amount": 995}]
-    assert all(v.ok for v in warehouse.verify())
-
-
-def test_a_manager_that_fails_halts_its_view_and_those_that_read_it(bank: Bank) -> None:
-    edit(
-        bank,
-        "CREATE MATERIALIZED VIEW notes",
-        "CREATE MATERIALIZED VIEW shares AS SELECT id, 1000 / amount AS share FROM east.accounts;"
-        "CREATE MATERIALIZED VIEW all_shares AS SELECT SUM(share) AS s FROM shares;"
-        "CREATE MATERIALIZED VIEW notes",
-    )
-    warehouse = headwater.open(bank.folder)
-    warehouse.setup()
-    warehouse.run(until_caught_up=True)
-    with psycopg.connect(bank.url) as east:
-        bank._move(east, 3, -MONEY)
-        bank._move(east, 4, MONEY)
-    warehouse.run(until_caught_up=True)
-    status = {str(v.name): v for v in warehouse.status().views}
-    assert status["shares"].state == "halted"
-    assert "DIVIDE_BY_ZERO" in status["shares"].reason
-    assert status["all_shares"].state == "halted"
-    assert "view shares, which it reads, is halted" in status["all_shares"].reason
-    with warehouse.session() as session:
-        check_bank(session)
-    assert warehouse.query("SELECT amount FROM accounts WHERE id = 3").to_pylist() == [{"amount": 0}]
-    with psycopg.connect(bank.url) as east:
-        bank._move(east, 3, MONEY)
-        bank._move(east, 4, -MONEY)
-    plan = headwater.open(bank.folder).plan_apply()
-    assert [(c.view, c.action) for c in plan.changes] == [("shares", "rebuild"), ("all_shares", "rebuild")]
-    warehouse.apply(plan)
-    assert all(v.ok for v in warehouse.verify())

@@ -248,12 +248,12 @@ class Bank:
 def banks(postgres: PostgresServer, tmp_path: Any) -> Iterator[tuple[Bank, Bank]]:
     from .rig_postgres import PostgresRig
 
-    rig = PostgresRig(postgres.create_database("bank"))
+    rig = PostgresRig(postgres.create_database("bank_of_parts"))
     here, there = Bank(rig, "giro"), Bank(SqliteRig(tmp_path / "savings.db", "wal"), "savings")
     yield here, there
     here.source.close()
     rig.close()
-    postgres.drop_database("bank")
+    postgres.drop_database("bank_of_parts")
 
 
 def sums(polls: dict[SourceName, Poll], alone: frozenset[str]) -> list[int]:

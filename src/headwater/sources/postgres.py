@@ -32,7 +32,7 @@ Known limits:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -155,7 +155,7 @@ class PostgresSource:
         """One snapshot tells the transactions, where to cut them (see `postgres_poll.py`), and their changes."""
         Snapshot.parse(after)
         with self._connections.borrow() as connection:
-            known = {name: self._table(connection, name) for name in tables}
+            known = {name: self._table(connection, name, columns) for name, columns in tables.items()}
             for name, columns in tables.items():
                 self._columns(known[name], columns)
             self._begin(connection, f"{_READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
@@ -215,7 +215,7 @@ class PostgresSource:
         Snapshot.parse(at)
         for start in range(0, max(question.keys.num_rows, 1), _KEYS_PER_STATEMENT):
             with self._connections.borrow() as connection:
-                table = self._table(connection, question.table)
+                table = self._table(connection, question.table, (*question.columns, *question.key))
                 columns = self._columns(table, question.columns)
                 self._columns(table, (*question.key, *(c.column for c in question.conditions)))
                 schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
@@ -236,7 +236,7 @@ class PostgresSource:
     ) -> Iterator[pa.RecordBatch]:
         Snapshot.parse(at)
         with self._connections.borrow() as connection:
-            table = self._table(connection, chunk.table)
+            table = self._table(connection, chunk.table, columns)
             wanted = self._columns(table, columns)
             self._columns(table, [c.column for c in conditions])
             schema = pa.schema([*_fields(wanted), (COUNT, pa.int64())])
@@ -248,8 +248,10 @@ class PostgresSource:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _table(self, connection: Connection, name: TableName) -> PgTable:
-        if name not in self._tables:
+    def _table(self, connection: Connection, name: TableName, columns: Iterable[str] = ()) -> PgTable:
+        """What is remembered of a table; asked anew if it lacks one of these columns, which may have come since."""
+        known = self._tables.get(name)
+        if known is None or any(column not in known.columns for column in columns):
             found = postgres_catalog.tables(connection, self.name, only=name)
             if name not in found:
                 raise SchemaChanged(
@@ -261,7 +263,6 @@ class PostgresSource:
     def _columns(self, table: PgTable, names: Sequence[str]) -> list[PgColumn]:
         for name in names:
             if name not in table.columns:
-                del self._tables[table.name]  # look again next time
                 raise SchemaChanged(f"{table.name} has no column {name!r}", "change the views that use it")
             if table.columns[name].type is None:
                 declared = table.columns[name].declared
