@@ -42,7 +42,13 @@ url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/sl
 [run]
 # poll_seconds = {poll_seconds}                 # how often a quiet source is asked for news
 # batch_changes = {batch_changes}            # a batch takes in at most about so many changed rows
-# parallel = {parallel}                       # so many batches in flight at once
+# parallel = {parallel}                       # so many batches of one view are computed at once
+# managers = {managers}                       # so many batches of all views together; 1: one view after the other
+# sequencing = "{sequencing}"          # how changes of several views follow each other into the warehouse:
+                                     #   "dependency"  side by side unless they share a view; each is a cut
+                                     #   "sequential"  one at a time; each is a cut; slower
+                                     #   "batched"     all that is ready is one cut: cheapest, but cuts skip states
+# parts_seconds = {parts_seconds}               # so long the parts of a global transaction wait for each other
 # chunk_rows = {chunk_rows}               # first loads read tables in parts of about so many rows
 
 [spark]
@@ -52,12 +58,14 @@ url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/sl
 """
 
 VIEW = """\
--- A view is a SELECT over tables of any of the sources: joins, DISTINCT, GROUP BY with COUNT, SUM, AVG, MIN, MAX,
--- and HAVING. Several views may stand in one file.
+-- A view is a SELECT over tables of any of the sources, and over other views: joins, DISTINCT, GROUP BY with COUNT,
+-- SUM, AVG, MIN, MAX, and HAVING. Several views may stand in one file.
 --
 -- consistency = 'complete'     every source transaction is a state of the view, in order
+--               'complete', every = 100       every 100th is
 --             = 'strong'       states are real and in order, some are skipped
---             = 'convergent'   right when things settle
+--             = 'periodic', schedule = '10 minutes'   recomputed then; views that share its tables wait for it
+--             = 'convergent'   right when things settle; does not wait for other views, nor they for it
 --
 -- Take the dashes away, put your own tables and columns in, then try 'headwater plan'.
 
