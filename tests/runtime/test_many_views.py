@@ -90,3 +90,32 @@ def test_kinds_mixed_and_views_over_views(world: World) -> None:
         for name in complete:
             assert seen(warehouse, name, seq) == want[name], f"{name} at {seq}"
     assert all(v.ok for v in warehouse.verify())
+
+
+SOME = """
+CREATE MATERIALIZED VIEW orders AS SELECT id, qty, status FROM shop.orders;
+CREATE MATERIALIZED VIEW pieces AS SELECT status, SUM(qty) AS pieces FROM orders GROUP BY status;
+CREATE MATERIALIZED VIEW names WITH (consistency = 'strong') AS SELECT DISTINCT name FROM crm.customers;
+"""
+
+
+@pytest.mark.parametrize("sequencing", ["sequential", "batched"])
+def test_every_sequencing_ends_right(
+    tmp_path: Path, postgres: PostgresServer, spark: SparkSession, sequencing: str
+) -> None:
+    world = World(tmp_path / "project", postgres.create_database(f"seq_{sequencing}"), SOME)
+    world.configure(sequencing=f'"{sequencing}"')
+    warehouse = world.open()
+    warehouse.setup()
+    warehouse.run(until_caught_up=True)
+    first, since = world.now(), int(warehouse.cut().seq)
+    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+        engine.start(warehouse.plans())
+        for _ in range(3):
+            world.act(4)
+            engine.catch_up()
+    check_now(warehouse, world)
+    for seq, tables in states(warehouse, first, since):
+        want = everything(warehouse, tables)
+        assert seen(warehouse, "orders", seq) == want["orders"]
+        assert seen(warehouse, "pieces", seq) == want["pieces"]

@@ -21,6 +21,7 @@ MODULES = (
     "pyspark.sql.pandas.types",
     "pyspark.worker",
     "headwater.algebra",
+    "headwater.runtime.copying",
     "headwater.runtime.tasks",
 )
 

@@ -23,10 +23,10 @@ from headwater.model.names import Position, Seq, SourceName, TableName
 from headwater.model.source import Chunk
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.config import Config
+from headwater.runtime.copying import ScanWork, staging, staging_name
 from headwater.runtime.failures import in_words
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.spark import spark_types
-from headwater.runtime.tasks import ScanWork, staging, staging_name
 from headwater.storage import Storage
 
 FOLDER = "loads"

@@ -25,10 +25,10 @@ from headwater.maintenance.aggregate import Batch, aggregate, auxiliary_schema, 
 from headwater.maintenance.keys import key_set
 from headwater.maintenance.wave import Ask, wave
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
-from headwater.model.conditions import Condition, meets
+from headwater.model.conditions import meets
 from headwater.model.errors import ConfigError, SourceUnavailable
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.source import ORDINAL, Chunk, Question, Source, SourceSpec
+from headwater.model.source import ORDINAL, Question, Source, SourceSpec
 from headwater.runtime.failures import telling
 from headwater.sources import connect
 from headwater.storage import Storage
@@ -376,51 +376,3 @@ def _filler(kind: pa.DataType) -> object:
     if pa.types.is_date(kind):
         return dt.date(1970, 1, 1)
     return False if pa.types.is_boolean(kind) else pa.scalar(0, pa.int64()).cast(kind).as_py()
-
-
-@dataclass(frozen=True)
-class ScanWork:
-    """Copying a table's chunks as of a cut into staging files, for a first load or a check."""
-
-    storage: Storage
-    folder: str
-    spec: SourceSpec
-    at: Position
-    columns: tuple[str, ...]
-    schema: pa.Schema
-    chunks: tuple[Chunk, ...]
-    conditions: tuple[Condition, ...] = ()
-
-
-def staging_name(chunk: Chunk) -> str:
-    return f"{chunk.number:08d}.parquet"
-
-
-def staging(work: ScanWork) -> Callable[[Batches], Batches]:
-    """For mapInArrow: numbers of chunks in, (number, rows) out; each chunk becomes one file, whole or not at all."""
-
-    @telling
-    def run(batches: Batches) -> Batches:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                rows = _stage(work, work.chunks[number])
-                yield pa.record_batch([pa.array([number]), pa.array([rows])], names=["chunk", "rows"])
-
-    return run
-
-
-def _stage(work: ScanWork, chunk: Chunk) -> int:
-    source = connected(work.spec)
-    schema = pa.schema([*work.schema, pa.field(COUNT, pa.int64())])
-    with reachable():
-        parts = [
-            pa.Table.from_batches([b]).select(schema.names).cast(schema)
-            for b in source.scan(chunk, work.columns, work.at, work.conditions)
-        ]
-    rows = pa.concat_tables(parts) if parts else schema.empty_table()
-    if pc.min(rows.column(COUNT)).as_py() not in (1, None):
-        rows = consolidate(rows)
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, compression="zstd", compression_level=1)
-    work.storage.put(f"{work.folder}/{staging_name(chunk)}", sink.getvalue())
-    return int(rows.num_rows)
