@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,9 @@ def test_soak(tmp_path: Path, postgres: PostgresServer, spark: SparkSession) -> 
                     stdout=log,
                     stderr=log,
                 )
-                time.sleep(pick.uniform(14, 20))
+                shown = warehouse.cut().number
+                _until(lambda shown=shown: warehouse.cut().number > shown + 1, run)  # type: ignore[misc] # bound now
+                time.sleep(pick.uniform(0, 6))
                 if kill == 1:
                     _away(world, 3)
                 assert run.poll() is None, (tmp_path / f"run{kill}.log").read_text()
@@ -70,6 +73,13 @@ def test_soak(tmp_path: Path, postgres: PostgresServer, spark: SparkSession) -> 
             assert seen(again, "open_orders", seq) == expected(again, "open_orders", tables), f"state {seq}"
             assert seen(again, "by_city", seq) == expected(again, "by_city", tables), f"state {seq}"
     assert [v.view for v in again.verify() if not v.ok] == []
+
+
+def _until(holds: Callable[[], bool], run: subprocess.Popen[bytes], seconds: float = 120) -> None:
+    """Spark starts slowly, and how slowly nobody knows: wait for something to happen, not for a time."""
+    end = time.monotonic() + seconds
+    while not holds() and run.poll() is None and time.monotonic() < end:
+        time.sleep(0.2)
 
 
 def _away(world: World, seconds: float) -> None:

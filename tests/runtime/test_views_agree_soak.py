@@ -31,6 +31,13 @@ def command(bank: Bank, *words: str) -> list[str]:
     return [sys.executable, "-m", "headwater.cli.main", *words, "--project", str(bank.folder)]
 
 
+def until_shown(warehouse: headwater.Warehouse, run: subprocess.Popen[bytes]) -> None:
+    """Spark starts slowly: wait until every view has moved on, two minutes at most."""
+    before, end = warehouse.cut().seq, time.monotonic() + 120
+    while warehouse.cut().seq <= before and run.poll() is None and time.monotonic() < end:
+        time.sleep(0.2)
+
+
 @pytest.mark.timeout(600)
 def test_killed_while_views_come(tmp_path: Path, postgres: PostgresServer, spark: SparkSession) -> None:
     bank = Bank(tmp_path / "bank", postgres.create_database("bank_soak"))
@@ -42,7 +49,7 @@ def test_killed_while_views_come(tmp_path: Path, postgres: PostgresServer, spark
         for kill in range(KILLS):
             with (tmp_path / f"run{kill}.log").open("wb") as log:
                 run = subprocess.Popen(command(bank, "run"), stdout=log, stderr=log)
-                time.sleep(24)  # Spark starts, and the first batches of all views are cold
+                until_shown(warehouse, run)
                 (bank.folder / "views" / f"new{kill}.sql").write_text(NEW.format(n=kill))
                 apply = subprocess.Popen(command(bank, "apply", "--yes"), stdout=log, stderr=log)
                 time.sleep(pick.uniform(4, 10))
