@@ -135,6 +135,7 @@ def _building(report: Mapping[str, Any]) -> list[Text]:
     for waiting in report.get("global", ()):
         said = f"{waiting['have']} of {waiting['parts']} parts are here"
         lines.append(Text(f"global transaction {waiting['global_id']}: {said}", "yellow"))
+    lines += [Text(f"global transaction {said}", "yellow") for said in report.get("torn", ())]
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ class Integration:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.assembly = Assembly(engine.config.parts_seconds)
+        self.torn: deque[str] = deque(maxlen=5)
+        """The last global transactions whose parts were numbered separately, and why."""
         self._polls: dict[SourceName, Poll] = {}
         self._arrived = 0.0
 
@@ -78,7 +81,8 @@ class Integration:
             return
         ready = self.assembly.ready(self._polls, time.monotonic())
         for report in ready.reports:
-            engine.meter.note(report.text)
+            self.torn.append(report.text)
+            engine.meter.note(f"global transaction {report.text}")
         if not ready.polls:
             return
         reached(Step.POLLED)

@@ -57,6 +57,7 @@ class Report:
             else {"views": [p.view.name for p in change.build], "drop": list(change.drop), "phase": change.phase},
             "not_built": dict(engine.building.trouble),
             "global": [w._asdict() for w in engine.integration.assembly.waiting()],
+            "torn": list(engine.integration.torn),
         }
 
     def _view(self, manager: ViewManager) -> dict[str, Any]:
