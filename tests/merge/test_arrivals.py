@@ -322,7 +322,7 @@ def test_rows_that_were_united_let_others_go() -> None:
     other.relevance(2, ("V2",))
     for al in (ActionList("V2", 1, ()), ActionList("V2", 2, ())):
         assert other.action_list(al) == []
-    merge.table.merge_with(other.table)
+    merge.table.absorb(other.table)
     assert merge.action_list(ActionList("V3", 1, ())) == []
     assert [t.rows for t in merge.action_list(ActionList("V1", 1, ()))] == [(1,), (2,)]
 

@@ -1,7 +1,6 @@
 """The merge process: what many view managers computed, made visible together (Zhuge, Wiener, Garcia-Molina 1997)."""
 
 from headwater.merge.entries import Color, Entry, Row
-from headwater.merge.groups import groups
 from headwater.merge.kinds import MergeProcess, painting_for
 from headwater.merge.painting import Painting
 from headwater.merge.sequencing import Sequencing, Submissions
@@ -23,6 +22,5 @@ __all__ = [
     "View",
     "ViewUpdateTable",
     "WarehouseTransaction",
-    "groups",
     "painting_for",
 ]

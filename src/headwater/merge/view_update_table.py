@@ -101,8 +101,6 @@ class ViewUpdateTable:
             self._early.setdefault(n, []).extend(lists)
         other.rows, other._columns, other._early = {}, {}, {}
 
-    merge_with = absorb
-
     def _unite(self, ours: Row, theirs: Row) -> None:
         for view, entry in theirs.entries.items():
             entry.row = ours

@@ -1,4 +1,5 @@
-"""The merge processes at work: relevance sets and action lists in, warehouse transactions out, groups kept apart.
+"""The merge processes at work: relevance sets and action lists in, warehouse transactions out, groups kept apart
+(multiple view consistency, section 6.1: views that share a source, because its transactions can touch both).
 
     integrator ──REL──▶ ┌──────────────┐
     managers ────AL───▶ │ one per group │──▶ warehouse transactions, in an order that keeps dependencies
@@ -206,10 +207,6 @@ class Merging:
         """Whether everything up to `seq` that concerns the groups of these views is part of a cut."""
         groups = [g for g in self.groups if any(k in g.views for k in keys)]
         return all(self.frontier(v) >= seq for g in groups for v in g.views)
-
-    def __len__(self) -> int:
-        """Rows that are not yet part of a cut."""
-        return len(self.updates)
 
     def waits_for(self, key: str) -> list[str]:
         """The views whose action lists keep this one from being shown further."""
