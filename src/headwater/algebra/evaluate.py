@@ -73,7 +73,7 @@ def _reduced(occurrence: Occurrence, table: Relation | Iterable[Mapping[str, Val
         bag = Bag.of(tuple(row[c] for c in occurrence.columns) for row in table)
     for condition in occurrence.conditions:
         position = occurrence.columns.index(condition.column)
-        bag = bag.select(lambda row, c=condition, i=position: _meets(row[i], c))  # type: ignore[misc]  # as above
+        bag = bag.select(lambda row, c=condition, i=position: meets(row[i], c))  # type: ignore[misc]  # as above
     return bag
 
 
@@ -88,7 +88,7 @@ _COMPARE: dict[str, Callable[[Value, Value], bool]] = {
 }
 
 
-def _meets(value: Value, condition: Condition) -> bool:
+def meets(value: Value, condition: Condition) -> bool:
     if condition.operator == "is null":
         return value is None
     if condition.operator == "is not null":

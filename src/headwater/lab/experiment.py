@@ -1,0 +1,88 @@
+"""What an experiment is: what the paper did and found, and a function that does it again.
+
+An experiment returns *findings*: a table (the CSV), panels (the plot) and claims, the paper's sentences each beside
+what was measured. Where a claim does not hold here, `why` says why; nothing is tuned until it fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
+
+Kind = Literal["lines", "bars", "stacked", "grid"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture of a figure.
+
+    lines     `series`: name → points (x, y); numbers on both axes
+    bars      `series`: name → points (category, y); grouped by category
+    stacked   `series`: name → points (category, y); on top of each other
+    grid      `cells`: rows of text, the first is the heading; a table drawn as one
+    """
+
+    title: str
+    x: str = ""
+    y: str = ""
+    series: Mapping[str, Sequence[tuple[Any, float]]] = field(default_factory=dict)
+    kind: Kind = "lines"
+    cells: Sequence[Sequence[str]] = ()
+    log_y: bool = False
+    log_x: bool = False
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, what was measured here, and whether they agree. `why` explains a disagreement, or what
+    the agreement leaves open."""
+
+    said: str
+    measured: str
+    holds: bool
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Findings:
+    rows: Sequence[Mapping[str, Any]]
+    panels: Sequence[Panel]
+    claims: Sequence[Claim]
+    notes: Sequence[str] = ()
+    """Paragraphs for the report: what a reader should know, worked examples as text."""
+
+
+@dataclass
+class Run:
+    """What an experiment is given: a seed, and somebody to tell how far it has come."""
+
+    seed: int = 0
+    tell: Callable[[int, int], None] = lambda done, of: None
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, while the progress bar moves."""
+        known = list(items)
+        for n, item in enumerate(known):
+            self.tell(n, len(known))
+            yield item
+        self.tell(len(known), len(known))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """`name` is what a person types; `paper` one of PVM, MVC, TID, Cluster, Pull-Push, ours; `shows` where in it."""
+
+    name: str
+    paper: str
+    shows: str
+    title: str
+    did: str
+    """What the paper did, with its parameters."""
+    found: str
+    """What it found."""
+    here: str
+    """What is different here."""
+    run: Callable[[Run], Findings]

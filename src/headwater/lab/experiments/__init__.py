@@ -1,0 +1,17 @@
+"""Every module here holds one `EXPERIMENT`; `all_experiments` finds them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from headwater.lab.experiment import Experiment
+
+PAPERS = ("PVM", "MVC", "TID", "Cluster", "Pull-Push", "ours")
+
+
+def all_experiments() -> dict[str, Experiment]:
+    """By name; paper by paper."""
+    modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
+    found: list[Experiment] = [m.EXPERIMENT for m in modules if hasattr(m, "EXPERIMENT")]
+    return {e.name: e for e in sorted(found, key=lambda e: (PAPERS.index(e.paper), e.name))}

@@ -1,0 +1,97 @@
+"""What a run is about: tables at sources, views over them, and the transactions that will happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from headwater.algebra.bag import Bag
+from headwater.algebra.parse import define, parse_views
+from headwater.algebra.spj import Spj
+from headwater.algebra.view import ViewDefinition
+from headwater.maintenance.strategies.contract import Node, Setting
+from headwater.model.errors import UnknownName
+from headwater.model.names import SourceName, TableName, ViewName
+from headwater.model.schema import Column, TableSchema
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A transaction that a source will commit: at a time (None: when a script says so), what it changes."""
+
+    at: float
+    source: Node
+    changes: Mapping[TableName, Bag]
+    part_of: str = ""
+
+
+@dataclass(frozen=True)
+class World:
+    """Sources are named by the first part of their tables' names."""
+
+    columns: Mapping[TableName, tuple[str, ...]]
+    views: tuple[ViewDefinition, ...]
+    initial: Mapping[TableName, Bag]
+    transactions: tuple[Planned, ...] = field(default=())
+
+    @staticmethod
+    def of(tables: Mapping[str, Sequence[str]], views: Mapping[str, str], rows: Mapping[str, Iterable[tuple]]) -> World:  # type: ignore[type-arg]
+        """`tables` maps `source.table` to its columns, `views` a name to its SELECT, `rows` a table to what it holds
+        at the beginning."""
+        columns = {table_name(name): tuple(cs) for name, cs in tables.items()}
+        initial = {t: Bag.of(rows.get(str(t), ())) for t in columns}
+        return World(columns, defined(columns, views), initial)
+
+    @cached_property
+    def sources(self) -> tuple[Node, ...]:
+        return tuple(dict.fromkeys(str(t.source) for t in self.columns))
+
+    @cached_property
+    def compiled(self) -> tuple[Spj, ...]:
+        return tuple(Spj(view, self.columns) for view in self.views)
+
+    def setting(self, view: int = 0) -> Setting:
+        """What a strategy for one of the views knows at the beginning."""
+        spj = self.compiled[view]
+        return Setting(spj, tuple(str(t.source) for t in spj.tables), self.initial)
+
+    def having(self, transactions: Iterable[Planned]) -> World:
+        """The same world, where these happen."""
+        return replace(self, transactions=tuple(sorted(transactions, key=lambda t: t.at)))
+
+
+def table_name(text: str) -> TableName:
+    source, _, table = text.partition(".")
+    return TableName(SourceName(source), table)
+
+
+def defined(columns: Mapping[TableName, Sequence[str]], views: Mapping[str, str]) -> tuple[ViewDefinition, ...]:
+    """The views that these SELECTs over these tables mean."""
+    catalog = _Catalog(columns)
+    known: dict[ViewName, ViewDefinition] = {}
+    for name, select in views.items():
+        (parsed,) = parse_views(f"CREATE MATERIALIZED VIEW `{name}` AS {select}", f"{name}.sql")
+        known[ViewName(name)] = define(parsed, catalog, known)
+    return tuple(known.values())
+
+
+class _Catalog:
+    """A catalog of tables of integers; the lab does not mind types."""
+
+    def __init__(self, columns: Mapping[TableName, Sequence[str]]) -> None:
+        self._columns = columns
+
+    def sources(self) -> Sequence[str]:
+        return list(dict.fromkeys(str(t.source) for t in self._columns))
+
+    def tables(self, source: str) -> Sequence[str]:
+        return [t.table for t in self._columns if t.source == source]
+
+    def resolve(self, source: str, schema: str, table: str) -> TableSchema:
+        name = TableName(SourceName(source), table)
+        if name not in self._columns:
+            raise UnknownName("table", f"{source}.{table}", map(str, self._columns))
+        return TableSchema(name, tuple(Column(c, pa.int64(), "integer") for c in self._columns[name]))

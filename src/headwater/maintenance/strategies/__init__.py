@@ -1,0 +1,1 @@
+"""The published algorithms, each in the file that bears its name, all against `contract`."""
