@@ -37,7 +37,6 @@ from headwater.maintenance.strategies.contract import (
     Work,
 )
 
-
 ONE = constant(1.0)
 
 
