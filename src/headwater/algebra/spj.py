@@ -88,6 +88,7 @@ class Spj:
         self.n = len(view.occurrences)
         self.tables: tuple[TableName, ...] = tuple(o.table for o in view.occurrences)
         self._tables = tuple(_table(o, tuple(columns[o.table])) for o in view.occurrences)
+        self.columns = {o.table: tuple(columns[o.table]) for o in view.occurrences}
         self._raw = tuple(tuple(columns[o.table]) for o in view.occurrences)
         self._widths = tuple(len(o.columns) for o in view.occurrences)
         self._joins: dict[tuple[tuple[int, ...], int], _Join] = {}

@@ -1,0 +1,270 @@
+"""The wave, as a strategy: Headwater's own (docs/decisions/0003), the very generator that the engine runs on Spark.
+
+A batch is whatever the sources have committed since the last one. Each source is polled for it once; the positions
+where the polls end are the cut P. Then 2(n−1) questions bring every change of the batch past all other occurrences,
+each question *as of P*: a source answers about that moment, however much has happened since. What the batch itself
+changed is compensated here, transaction by transaction, so every transaction becomes a state of its own.
+
+Invariant: the numbers that a batch gives its transactions extend each source's own order, and its changes are exact
+for these numbers. Nothing depends on when a message arrives: a notification only says that polling is worthwhile.
+Complete, at a number of messages that does not depend on the size of the batch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from headwater.algebra.bag import Bag, Row
+from headwater.algebra.expressions import compiled
+from headwater.algebra.spj import Key, key_of
+from headwater.maintenance.strategies.contract import (
+    WAREHOUSE,
+    Answer,
+    Commit,
+    Database,
+    Effect,
+    Effects,
+    Factory,
+    Node,
+    Setting,
+    Strategy,
+    Update,
+    Wake,
+    Work,
+)
+from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+from headwater.maintenance.wave import wave as wave_of
+from headwater.model.changelog import COUNT, SEQ
+from headwater.model.names import TableName
+from headwater.model.source import ORDINAL
+from headwater.model.source import Question as KeyQuestion
+
+
+def wave(every: float | None = None, p: int = 1) -> Factory:
+    """`every`: poll so often, whatever is notified; None: when a notification says so. `p` batches may be under way
+    at once; they become visible in order."""
+    return lambda setting: Strategy({WAREHOUSE: Waves(setting, every, p)})
+
+
+class Polled(NamedTuple):
+    """What a source committed after the position it was polled for, and where it is now."""
+
+    position: int
+    updates: tuple[Update, ...]
+
+    @property
+    def weight(self) -> int:
+        return 1 + sum(u.weight for u in self.updates)
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What happened after this position?"""
+
+    after: int
+    weight: int = 1
+
+    def evaluate(self, database: Database) -> Polled:
+        return Polled(database.position, tuple(database.log(self.after)))
+
+
+class Rows(NamedTuple):
+    """Rows that match the keys of a question, each with the key's number and its count."""
+
+    rows: tuple[tuple[int, Row, int], ...]
+
+    @property
+    def weight(self) -> int:
+        return sum(len(row) + 2 for _, row, _ in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """Which rows of a table match these keys, after its source's first `position` transactions?"""
+
+    table: TableName
+    positions: tuple[int, ...]
+    keys: tuple[Key, ...]
+    position: int
+
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.keys) * max(1, len(self.positions))
+
+    def evaluate(self, database: Database) -> Rows:
+        find = database.as_of(self.table, self.positions, self.position)
+        return Rows(tuple((n, row, count) for n, key in enumerate(self.keys) for row, count in find(key)))
+
+
+class _Due(NamedTuple):
+    """It is time to poll."""
+
+
+@dataclass
+class _Batch:
+    """Under way; `commits` once it is computed."""
+
+    commits: list[Commit] | None = None
+
+
+class Waves:
+    """The warehouse."""
+
+    def __init__(self, setting: Setting, every: float | None, p: int) -> None:
+        self.setting = setting
+        self._every = every
+        self._p = p
+        self._threads = Threads()
+        self._batches: deque[_Batch] = deque()
+        self._polling = False
+        self._reached = dict.fromkeys(setting.sources, 0)
+        self._hinted = dict.fromkeys(setting.sources, 0)
+        self._types = _types(setting)
+
+    def start(self) -> Effects:
+        return [Wake(self._every, _Due())] if self._every else []
+
+    def receive(self, sender: Node, body: Any, now: float) -> Effects:
+        if isinstance(body, Answer):
+            return self._threads.answer(body)
+        if isinstance(body, _Due):
+            assert self._every
+            return [*self._begin(self.setting.sources), Wake(self._every, body)]
+        self._hinted[body.source] = max(self._hinted[body.source], body.number)
+        return self._hints()
+
+    def _hints(self) -> list[Effect]:
+        return self._begin([s for s in self.setting.sources if self._hinted[s] > self._reached[s]])
+
+    def _begin(self, sources: Sequence[Node]) -> list[Effect]:
+        """A new batch, unless p are under way or another is still being polled for."""
+        if not sources or self._polling or len(self._batches) >= self._p:
+            return []
+        self._polling = True
+        batch = _Batch()
+        self._batches.append(batch)
+
+        def done(commits: list[Commit]) -> Effects:
+            batch.commits = commits
+            return [*self._released(), *self._hints()]
+
+        return self._threads.start(self._batch(sources), (), done)
+
+    def _released(self) -> Iterator[Effect]:
+        """Batches become visible in their order (PVM CC's commit queue)."""
+        while self._batches and self._batches[0].commits is not None:
+            yield from self._batches.popleft().commits or ()
+
+    def _batch(self, sources: Sequence[Node]) -> ViewChange:
+        before = dict(self._reached)
+        polls: list[Polled] = yield [Query(s, Poll(before[s])) for s in sources]
+        self._polling = False
+        for source, polled in zip(sources, polls, strict=True):
+            self._reached[source] = polled.position
+        cut = dict(self._reached)
+        updates = sorted((u for polled in polls for u in polled.updates), key=lambda u: (u.at, u.source, u.number))
+        if not updates:
+            return []
+        changes = yield from self._computed(updates, cut)
+        name = self.setting.view.name
+        return [Commit(((name, changes.get(n, Bag())),), (u.label,)) for n, u in enumerate(updates, 1)]
+
+    def _computed(self, updates: Sequence[Update], cut: Mapping[Node, int]) -> Generator[Any, Any, dict[int, Bag]]:
+        """The batch's changes of V by transaction: the engine's wave, asked through the simulated sources."""
+        view = self.setting.view.view
+        journal = self._journal(updates)
+        running = wave_of(view, journal, journal)
+        answer: pa.Table | None = None
+        while True:
+            try:
+                wanted = running.send(answer)
+            except StopIteration as end:
+                return self._outputs(end.value)
+            source = str(wanted.question.table.source)
+            rows: Rows = yield Query(source, self._as_of(wanted.question, cut[source]))
+            answer = self._answer(wanted.question, rows)
+            yield Work()
+
+    def _journal(self, updates: Sequence[Update]) -> dict[TableName, pa.Table]:
+        rows: dict[TableName, list[tuple[Row, int, int]]] = {t: [] for t in self.setting.view.tables}
+        for n, update in enumerate(updates, 1):
+            for table, change in update.changes.items():
+                if table in rows:
+                    rows[table].extend((row, count, n) for row, count in change)
+        return {
+            table: pa.table(
+                [
+                    *_columns([row for row, _, _ in changed], self._types[table]),
+                    pa.array([count for _, count, _ in changed], pa.int64()),
+                    pa.array([n for _, _, n in changed], pa.int64()),
+                ],
+                [*self._types[table].names, COUNT, SEQ],
+            )
+            for table, changed in rows.items()
+        }
+
+    def _as_of(self, question: KeyQuestion, position: int) -> AsOf:
+        names = self._types[question.table].names
+        positions = tuple(names.index(c) for c in question.key)
+        if not positions:
+            return AsOf(question.table, (), ((),), position)
+        keys = zip(*(question.keys.column(c).to_pylist() for c in question.key), strict=True)
+        key_at = key_of(tuple(range(len(positions))))
+        return AsOf(question.table, positions, tuple(key_at(key) for key in keys), position)
+
+    def _answer(self, question: KeyQuestion, answer: Rows) -> pa.Table:
+        """As the engine's sources answer: conditions met, ORDINAL, the columns, COUNT."""
+        types = self._types[question.table]
+        view, table = self.setting.view, question.table
+        occurrence = next(
+            i
+            for i, o in enumerate(view.view.occurrences)
+            if o.table == table and o.columns == question.columns and o.conditions == question.conditions
+        )
+        kept = [(n, view.reduced(occurrence, Bag({row: count}))) for n, row, count in answer.rows]
+        rows = [(n, row, count) for n, bag in kept for row, count in bag]
+        schema = pa.schema([types.field(c) for c in question.columns])
+        return pa.table(
+            [
+                pa.array([n for n, _, _ in rows], pa.int64()),
+                *_columns([row for _, row, _ in rows], schema),
+                pa.array([count for _, _, count in rows], pa.int64()),
+            ],
+            [ORDINAL, *question.columns, COUNT],
+        )
+
+    def _outputs(self, core: pa.Table) -> dict[int, Bag]:
+        """Rows of V by transaction number, from the core's changelog."""
+        view = self.setting.view.view
+        names = [n for n in core.column_names if n not in (COUNT, SEQ)]
+        holds = [compiled(text, names) for text in view.residual]
+        outputs = [compiled(o.expression, names) for o in view.outputs]
+        found: dict[int, list[tuple[Row, int]]] = {}
+        columns = [core.column(n).to_pylist() for n in names]
+        counts, numbers = core.column(COUNT).to_pylist(), core.column(SEQ).to_pylist()
+        for i, (count, n) in enumerate(zip(counts, numbers, strict=True)):
+            row = tuple(column[i] for column in columns)
+            if all(h(row) is True for h in holds):
+                found.setdefault(n, []).append((tuple(o(row) for o in outputs), count))
+        return {n: Bag.summed(rows) for n, rows in found.items()}
+
+
+def _columns(rows: Sequence[Row], schema: pa.Schema) -> list[pa.Array]:
+    return [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
+
+
+def _types(setting: Setting) -> dict[TableName, pa.Schema]:
+    """What the initial rows say about the columns; integers where they say nothing."""
+    found = {}
+    for table, columns in setting.view.columns.items():
+        rows = list(setting.tables[table].counts)
+        types = [pa.array([row[i] for row in rows]).type for i in range(len(columns))]
+        found[table] = pa.schema(
+            [(c, pa.int64() if pa.types.is_null(t) else t) for c, t in zip(columns, types, strict=True)]
+        )
+    return found
