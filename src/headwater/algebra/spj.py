@@ -57,6 +57,14 @@ def key_of(positions: tuple[int, ...]) -> Callable[[Row], Key]:
     return itemgetter(*positions)
 
 
+def row_of(positions: Sequence[int]) -> Callable[[Row], Row]:
+    """The row at these positions: like a key, but a tuple even of one."""
+    if len(positions) == 1:
+        only = positions[0]
+        return lambda row: (row[only],)
+    return itemgetter(*positions) if positions else lambda row: ()
+
+
 class _Join(NamedTuple):
     """How partials over some occurrences meet another: by `near` of their rows and `far` of its columns; its rows go
     in at `cut`."""
@@ -92,6 +100,7 @@ class Spj:
         self._raw = tuple(tuple(columns[o.table]) for o in view.occurrences)
         self._widths = tuple(len(o.columns) for o in view.occurrences)
         self._joins: dict[tuple[tuple[int, ...], int], _Join] = {}
+        self._raw_far: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
         names = [o.core(c) for o in view.occurrences for c in o.columns]
         self._output = _outputs(view, names)
         self._residual = [compiled(text, names) for text in view.residual]
@@ -126,13 +135,15 @@ class Spj:
         plan = self.join(partial.over, j)
         near, cut, several = key_of(plan.near), plan.cut, len(plan.near) > 1
         out: dict[Row, int] = {}
+        had = out.get
         for row, count in partial.bag.counts.items():
             key = near(row)
             if key is None or (several and None in key):
                 continue
+            left, right = row[:cut], row[cut:]
             for match, times in find(key):
-                joined = row[:cut] + match + row[cut:]
-                out[joined] = out.get(joined, 0) + count * times
+                joined = left + match + right
+                out[joined] = had(joined, 0) + count * times
         return Partial(plan.over, Bag(out) if 0 not in out.values() else Bag({r: c for r, c in out.items() if c}))
 
     def local(self, partial: Partial, j: int, rows: Bag) -> Partial:
@@ -141,15 +152,20 @@ class Spj:
 
     def raw_positions(self, j: int, far: tuple[int, ...]) -> tuple[int, ...]:
         """Positions among the columns of the table instead of those of occurrence j."""
-        columns = self.view.occurrences[j].columns
-        return tuple(self._raw[j].index(columns[i]) for i in far)
+        found = self._raw_far.get((j, far))
+        if found is None:
+            columns = self.view.occurrences[j].columns
+            found = self._raw_far[j, far] = tuple(self._raw[j].index(columns[i]) for i in far)
+        return found
 
     def as_occurrence(self, j: int, find: Find) -> Find:
         """The same lookup, from rows of the table to rows of occurrence j."""
         table = self._tables[j]
         if table.holds is None and table.take is None:
             return find
-        holds, take = table.holds or (lambda _: True), table.take or (lambda row: row)
+        holds, take = table.holds, table.take or (lambda row: row)
+        if holds is None:
+            return lambda key: [(take(row), count) for row, count in find(key)]
         return lambda key: [(take(row), count) for row, count in find(key) if holds(row)]
 
     def merge(self, left: Partial, right: Partial) -> Partial:
@@ -214,7 +230,7 @@ class Spj:
             inside = self.span(left, i) if i in left else self.span(right, i)
             offset = 0 if i in left else width
             places.extend(range(inside.start + offset, inside.stop + offset))
-        return lambda row: tuple(row[p] for p in places)
+        return row_of(places)
 
 
 def index(rows: Bag, positions: tuple[int, ...]) -> Find:
@@ -234,7 +250,7 @@ def _table(occurrence: Occurrence, columns: tuple[str, ...]) -> _Table:
     tests = [(columns.index(c.column), c) for c in occurrence.conditions]
     return _Table(
         occurrence,
-        None if occurrence.columns == columns else lambda row: tuple(row[p] for p in places),
+        None if occurrence.columns == columns else row_of(places),
         None if not tests else lambda row: all(meets(row[p], condition) for p, condition in tests),
     )
 
@@ -243,10 +259,6 @@ def _outputs(view: ViewDefinition, names: Sequence[str]) -> Callable[[Row], Row]
     """π_X; plain columns, which almost all are, without an interpreter."""
     plain = {f"`{name}`": i for i, name in enumerate(names)}
     if all(o.expression in plain for o in view.outputs):
-        places = [plain[o.expression] for o in view.outputs]
-        if len(places) == 1:
-            only = places[0]
-            return lambda row: (row[only],)
-        return itemgetter(*places)
+        return row_of([plain[o.expression] for o in view.outputs])
     functions = [compiled(o.expression, list(names)) for o in view.outputs]
     return lambda row: tuple(function(row) for function in functions)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headwater.cli import apply, capture, checking, demo, init, plan, reading, run, status
+from headwater.cli import apply, capture, checking, demo, init, lab, plan, reading, run, status
 from headwater.cli.errors import explained
 
 EPILOG = "Start with 'headwater demo', or with 'headwater init my-project'."
@@ -63,6 +63,8 @@ for panel, functions in {
 }.items():
     for function in functions:
         app.command(rich_help_panel=panel)(function)
+
+app.add_typer(lab.app, name="lab", rich_help_panel="Understand")
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ processes      answer what they receive with effects; local work takes the node'
 
 from __future__ import annotations
 
+import gc
 import heapq
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -38,6 +39,10 @@ from headwater.maintenance.strategies.contract import (
 )
 
 ONE = constant(1.0)
+
+SELDOM = (500_000, 20, 20)
+"""When Python looks for garbage: a run keeps what it makes, and walking over a history again and again was a quarter of
+its time (profiled)."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,8 @@ class Simulation:
         self.now = 0.0
         content = {spj.name: spj.evaluate(world.initial) for spj in world.compiled}
         self.history = History(world.columns, world.views, world.initial, content)
+        self._messages = self.history.messages
+        self._record = conditions.record_messages
         self._random = Random(seed)
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._number = count()
@@ -114,6 +121,16 @@ class Simulation:
             self._at(planned.at, self._transaction, planned)
         for node, process in self.strategy.processes.items():
             self._do(node, process.start())
+        thresholds = gc.get_threshold()
+        gc.set_threshold(*SELDOM)
+        try:
+            self.history.events = self._loop()
+        finally:
+            gc.set_threshold(*thresholds)
+        self.history.end = self.now
+        return self.history
+
+    def _loop(self) -> int:
         heap, until, most = self._heap, self.conditions.until, self.conditions.most_events
         events = 0
         pop = heapq.heappop
@@ -124,9 +141,7 @@ class Simulation:
             events += 1
             self.now = at
             happens(what)
-        self.history.events = events
-        self.history.end = self.now
-        return self.history
+        return events
 
     def _at(self, time: float, happens: Callable[[Any], None], what: Any) -> None:
         heapq.heappush(self._heap, (time, next(self._number), happens, what))
@@ -191,20 +206,23 @@ class Simulation:
         link = self._links.get(ends)
         if link is None:
             link = self._links[ends] = self.conditions.network.between(sender, receiver)
-        network = self.conditions.network
-        arrives = self.now + link.delay(self._random) + link.per_value * weight
+        now, network = self.now, self.conditions.network
+        arrives = now + link.delay(self._random)
+        if link.per_value:
+            arrives += link.per_value * weight
         if link.fifo:
-            arrives = max(arrives, self._last.get(ends, 0.0))
+            last = self._last.get(ends, 0.0)
+            if last > arrives:
+                arrives = last
         lost = (link.loss and self._random.random() < link.loss) or (
-            network.off and not (network.reachable(sender, self.now) and network.reachable(receiver, arrives))
+            network.off and not (network.reachable(sender, now) and network.reachable(receiver, arrives))
         )
-        if self.conditions.record_messages:
-            self.history.messages.append(
-                Message(self.now, None if lost else arrives, sender, receiver, kind, weight, about)
-            )
+        if self._record:
+            arrived = None if lost else arrives
+            self._messages.append(Message(now, arrived, sender, receiver, kind, weight, about))
         if not lost:
             self._last[ends] = arrives
-            self._at(arrives, self._arrive, (sender, receiver, body))
+            heapq.heappush(self._heap, (arrives, next(self._number), self._arrive, (sender, receiver, body)))
         elif link.retransmit is not None:
             again = (sender, receiver, kind, body, weight, about)
             self._at(self.now + link.retransmit, self._resend, again)

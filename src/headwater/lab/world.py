@@ -43,7 +43,8 @@ class World:
         at the beginning."""
         columns = {table_name(name): tuple(cs) for name, cs in tables.items()}
         initial = {t: Bag.of(rows.get(str(t), ())) for t in columns}
-        return World(columns, defined(columns, views), initial)
+        types = {t: {c: _seen(initial[t], i) for i, c in enumerate(cs)} for t, cs in columns.items()}
+        return World(columns, defined(columns, views, types), initial)
 
     @cached_property
     def sources(self) -> tuple[Node, ...]:
@@ -68,9 +69,14 @@ def table_name(text: str) -> TableName:
     return TableName(SourceName(source), table)
 
 
-def defined(columns: Mapping[TableName, Sequence[str]], views: Mapping[str, str]) -> tuple[ViewDefinition, ...]:
-    """The views that these SELECTs over these tables mean."""
-    catalog = _Catalog(columns)
+Types = Mapping[TableName, Mapping[str, pa.DataType]]
+
+
+def defined(
+    columns: Mapping[TableName, Sequence[str]], views: Mapping[str, str], types: Types | None = None
+) -> tuple[ViewDefinition, ...]:
+    """The views that these SELECTs over these tables mean; columns are integers where `types` says nothing."""
+    catalog = _Catalog(columns, types or {})
     known: dict[ViewName, ViewDefinition] = {}
     for name, select in views.items():
         (parsed,) = parse_views(f"CREATE MATERIALIZED VIEW `{name}` AS {select}", f"{name}.sql")
@@ -78,11 +84,17 @@ def defined(columns: Mapping[TableName, Sequence[str]], views: Mapping[str, str]
     return tuple(known.values())
 
 
-class _Catalog:
-    """A catalog of tables of integers; the lab does not mind types."""
+def _seen(rows: Bag, i: int) -> pa.DataType:
+    """The type of a column, as its values tell."""
+    return pa.string() if any(isinstance(row[i], str) for row in rows.counts) else pa.int64()
 
-    def __init__(self, columns: Mapping[TableName, Sequence[str]]) -> None:
+
+class _Catalog:
+    """What is known of the tables."""
+
+    def __init__(self, columns: Mapping[TableName, Sequence[str]], types: Types) -> None:
         self._columns = columns
+        self._types = types
 
     def sources(self) -> Sequence[str]:
         return list(dict.fromkeys(str(t.source) for t in self._columns))
@@ -91,7 +103,8 @@ class _Catalog:
         return [t.table for t in self._columns if t.source == source]
 
     def resolve(self, source: str, schema: str, table: str) -> TableSchema:
-        name = TableName(SourceName(source), table)
-        if name not in self._columns:
+        meant = [t for t in self._columns if (t.source, t.table) == (source, table) and schema in ("", t.schema)]
+        if not meant:
             raise UnknownName("table", f"{source}.{table}", map(str, self._columns))
-        return TableSchema(name, tuple(Column(c, pa.int64(), "integer") for c in self._columns[name]))
+        types = {c: self._types.get(meant[0], {}).get(c, pa.int64()) for c in self._columns[meant[0]]}
+        return TableSchema(meant[0], tuple(Column(c, kind, str(kind)) for c, kind in types.items()))

@@ -136,6 +136,10 @@ class CutLog:
                 high = middle - 1
         return found
 
+    def kept(self) -> list[Cut]:
+        """All records that are still there, oldest first."""
+        return [Cut.from_json(row["record"]) for row in self._query("SELECT record FROM cuts ORDER BY cut")]
+
     def tidy(self) -> None:
         """Bring many one-row files together; what they say stays."""
         table = self._table()

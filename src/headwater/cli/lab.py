@@ -1,0 +1,315 @@
+"""lab: the published algorithms in virtual time, and the checker. None of it starts a JVM."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from headwater.cli.options import HERE, Project
+from headwater.cli.screen import busy, grid, messages, results
+from headwater.model.errors import HeadwaterError, UsageError
+
+if TYPE_CHECKING:
+    from headwater.lab.experiment import Experiment
+    from headwater.lab.levels import Consistency
+    from headwater.lab.player import Played
+    from headwater.lab.report import Written
+    from headwater.lab.running import Tell
+
+ALL = "all"
+HISTORIES = "histories"
+LEVELS = "levels"
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="""
+    The published algorithms, run in virtual time, judged by a checker, beside the papers' own experiments.
+
+    Start with 'headwater lab list'; 'headwater lab run all' writes a report with every figure.
+    """)  # fmt: skip
+
+
+@app.command("list")
+def list_() -> None:
+    """The experiments, the algorithms and the hand-written histories there are."""
+    from headwater.lab.algorithms import ALGORITHMS
+    from headwater.lab.experiments import all_experiments
+    from headwater.lab.figures import figures
+
+    screen = results()
+    table = grid("experiment", "paper", "what it shows")
+    for e in all_experiments().values():
+        table.add_row(e.name, f"{e.paper}, {e.shows}", e.title)
+    screen.print(table)
+    screen.print()
+    table = grid("algorithm", "from", "promises", "needs")
+    for a in ALGORITHMS.values():
+        table.add_row(a.name, a.paper, a.level.value, a.needs)
+    screen.print(table)
+    screen.print()
+    table = grid("history", "what it shows")
+    for path, title in figures().items():
+        table.add_row(path, title)
+    screen.print(table)
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="An experiment, or 'all'.", show_default=False)],
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same results.")] = 0,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")] = Path("lab-report"),
+) -> None:
+    """Run an experiment: data (CSV), plot (SVG, PNG), and the paper's claims beside what was measured.
+
+    'all' runs every one and writes a page with all figures.
+
+    Examples:  headwater lab run pvm-fig21   ·   headwater lab run all --out report
+    """
+    from headwater.lab.experiments import all_experiments
+    from headwater.lab.running import REPORT, run_many, run_one
+
+    known = all_experiments()
+    chosen = list(known.values()) if name == ALL else [_experiment(name)]
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is not a folder", "give --out a folder, or a name that does not exist yet")
+    started = time.monotonic()
+    with _bars(chosen) as tell:
+        written = run_many(chosen, seed, out, tell) if name == ALL else [run_one(name, seed, out, tell)]
+    for experiment, what in zip(chosen, written, strict=True):
+        _print_claims(experiment, what, brief=name == ALL)
+    took = time.monotonic() - started
+    where = out / REPORT if name == ALL else Path(written[0].folder)
+    held, of = sum(w.held for w in written), sum(len(w.claims) for w in written)
+    messages().print(f"{held} of {of} claims hold; {took:.0f} s; see {where}", style="bold", markup=False)
+
+
+@app.command()
+def explain(
+    name: Annotated[
+        str, typer.Argument(help="An experiment, an algorithm, 'levels' or 'histories'.", show_default=False)
+    ],
+) -> None:
+    """What an experiment does and what its paper found; what an algorithm does; the levels; how histories are written.
+
+    Examples:  headwater lab explain pvm-fig22   ·   headwater lab explain sweep   ·   headwater lab explain levels
+    """
+    from headwater.lab import levels, script
+    from headwater.lab.algorithms import ALGORITHMS, explained
+
+    screen = results()
+    if name == HISTORIES:
+        screen.print((script.__doc__ or "").strip(), markup=False)
+    elif name == LEVELS:
+        screen.print((levels.__doc__ or "").strip() + "\n", markup=False)
+        table = grid("level", "what it means", "defined in")
+        for level in levels.Consistency:
+            table.add_row(level.value, level.meaning, level.citation)
+        screen.print(table)
+    elif name in ALGORITHMS:
+        algorithm = ALGORITHMS[name]
+        screen.print(f"{algorithm.title} ({algorithm.paper})", style="bold", markup=False)
+        screen.print(f"promises {algorithm.level.value}, needs {algorithm.needs}\n", markup=False)
+        screen.print(explained(name), markup=False)
+    else:
+        e = _experiment(name, [*ALGORITHMS, HISTORIES, LEVELS])
+        screen.print(Text(e.title, "bold"), Text(f"({e.paper}, {e.shows})", "dim"))
+        for head, text in (("The paper did", e.did), ("It found", e.found), ("Here", e.here)):
+            screen.print(Text(f"\n{head}", "bold"))
+            screen.print(Padding(Text(" ".join(text.split())), (0, 0, 0, 2)))
+        screen.print(f"\nheadwater lab run {e.name}", style="dim", markup=False)
+
+
+@app.command()
+def check(
+    file: Annotated[
+        str,
+        typer.Argument(help="A history: a file, recorded or written by hand, or a figure's name.", show_default=False),
+    ],
+    strategy: Annotated[
+        str, typer.Option("--strategy", help="Play a hand-written history with this algorithm instead of its own.")
+    ] = "",
+    at_least: Annotated[
+        str, typer.Option("--at-least", metavar="LEVEL", help="Fail (exit code 1) if the history's level is below.")
+    ] = "",
+) -> None:
+    """Which consistency level a history has, and a witness of why it has no more.
+
+    Recorded histories come from 'headwater lab record'; 'headwater lab explain histories' tells how to write one.
+
+    Examples:  headwater lab check pvm-fig6   ·   headwater lab check pvm-fig6 --strategy pvm   ·
+    headwater lab check run.jsonl --at-least complete
+    """
+    from headwater.lab.checker import check as judged
+    from headwater.lab.checker import check_each
+    from headwater.lab.recorded import is_recorded, read_history
+
+    path = _history(file)
+    wanted = _level(at_least) if at_least else None
+    screen = results()
+    if is_recorded(path):
+        if strategy:
+            raise UsageError("a recorded history has happened already", "leave out --strategy")
+        history = read_history(path)
+    else:
+        played, expected = _played(path, strategy)
+        history = played.history
+    if not history.states:
+        screen.print("no state but the first: the warehouse never changed", style="yellow", markup=False)
+    counts = f"{len(history.transactions)} transactions, {len(history.states)} states after the first"
+    screen.print(
+        f"{counts}, {len(history.views)} view{'s' if len(history.views) > 1 else ''}", style="dim", markup=False
+    )
+    with busy("checking"):
+        verdict = judged(history)
+        each = check_each(history) if len(history.views) > 1 else {}
+    for view, one in each.items():
+        screen.print(Text.assemble((f"{view}: ", "bold"), str(one)))
+    screen.print(Text.assemble(("all views together: " if each else "", "bold"), str(verdict)))
+    if not is_recorded(path):
+        _compare(played, expected, verdict.level, strategy)
+    if wanted is not None and wanted not in verdict.holds:
+        undecided = " (undecided)" if wanted in verdict.undecided else ""
+        raise HeadwaterError(f"the history does not have {wanted.value}{undecided}", "the witness above says why")
+
+
+def _compare(played: Played, expected: str, level: Consistency, strategy: str) -> None:
+    """What the file says should be, beside what was."""
+    wrong = [f"line {s.step.line}: {s.step.text}: {s.wrong}" for s in played.surprises]
+    if expected and _level(expected) is not level:
+        wrong.append(f"expected {_level(expected).value}")
+    if not wrong:
+        return
+    if strategy:
+        for line in wrong:
+            messages().print(f"differs from the file's own strategy: {line}", style="dim", markup=False)
+        return
+    raise HeadwaterError("the history is not what its file says: " + "; ".join(wrong), "correct the file, or the code")
+
+
+def _played(path: Path, strategy: str) -> tuple[Played, str]:
+    """A hand-written history, told step by step."""
+    from headwater.lab.algorithms import factory
+    from headwater.lab.player import play, shown
+    from headwater.lab.script import read_script
+
+    screen = results()
+    script = read_script(path)
+    screen.print(Text(script.title, "bold"))
+    if script.comment.strip():
+        screen.print(Text(script.comment.strip(), "dim"))
+    name = strategy or script.strategy
+    played = play(script, factory(name, {} if strategy else script.options))
+    table = grid("", "what happens", *(str(v.name) for v in script.world.views))
+    table.add_row("", f"(strategy {name})", *(shown(bag) for bag in played.history.content.values()))
+    for number, seen in enumerate(played.seen, 1):
+        mark = "" if seen.right else "[yellow]✗ [/]"
+        table.add_row(str(number), mark + escape(seen.step.text), *(shown(bag) for bag in seen.views.values()))
+    screen.print(table)
+    return played, script.expected
+
+
+def _history(name: str) -> Path:
+    from headwater.lab.figures import figure, figures
+
+    if Path(name).is_file():
+        return Path(name)
+    if name in figures():
+        return figure(name)
+    raise UsageError(f"there is no file and no figure {name!r}", f"figures are: {', '.join(figures())}")
+
+
+def _level(name: str) -> Consistency:
+    from headwater.lab.levels import Consistency
+
+    known = {c.name.lower(): c for c in Consistency}
+    if name.lower() not in known:
+        raise UsageError(f"there is no level {name!r}", f"there are: {', '.join(known)}")
+    return known[name.lower()]
+
+
+@app.command()
+def record(
+    views: Annotated[list[str] | None, typer.Argument(help="Views; all of them if none are named.")] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("history.jsonl"),
+    last: Annotated[int | None, typer.Option("--last", min=1, help="Only the last so many transactions.")] = None,
+    project: Project = HERE,
+) -> None:
+    """Record what a project's sources and warehouse went through, for 'headwater lab check'.
+
+    Reads the sources' tables as of the newest cut, takes the numbered transactions back, and tells them one by one,
+    with the states that readers could see. Starts no JVM. The file holds the tables' contents.
+
+    Example:  headwater lab record --last 500 --out run.jsonl && headwater lab check run.jsonl
+    """
+    from headwater.cli.recording import recorded
+    from headwater.lab.recorded import write_history
+    from headwater.runtime.project import open_warehouse
+    from headwater.runtime.recording import record as take
+
+    with busy("recording"):
+        recording = take(open_warehouse(project), views or (), last)
+        history = recorded(recording)
+        types = {t: {f.name: f.type for f in schema} for t, schema in recording.schemas.items()}
+        write_history(history, out, types)
+    messages().print(
+        f"{out}: {len(history.transactions)} transactions, {len(history.states)} states of {len(history.views)} views",
+        markup=False,
+    )
+
+
+def _experiment(name: str, others: Sequence[str] = ()) -> Experiment:
+    from headwater.lab.experiments import all_experiments
+
+    known = all_experiments()
+    if name not in known:
+        raise UsageError(f"there is no experiment {name!r}", f"there are: {', '.join([*known, *others, ALL])}")
+    return known[name]
+
+
+def _print_claims(experiment: Experiment, written: Written, brief: bool) -> None:
+    screen = results()
+    state = "green" if written.held == len(written.claims) else "yellow"
+    counts = f"[{state}]{written.held}/{len(written.claims)}[/]"
+    screen.print(f"[bold]{escape(experiment.name)}[/] {counts} [dim]{escape(experiment.title)}[/]")
+    for claim in written.claims:
+        if brief and claim.holds:
+            continue
+        screen.print(
+            Text.assemble(("  ✓ " if claim.holds else "  ✗ ", "green" if claim.holds else "yellow"), claim.said)
+        )
+        screen.print(Padding(Text.assemble(("measured: ", "dim"), claim.measured), (0, 0, 0, 4)))
+        if claim.why:
+            screen.print(Padding(Text.assemble(("why: ", "dim"), claim.why), (0, 0, 0, 4)))
+    if not brief:
+        for note in written.notes:
+            screen.print(Padding(Text(note), (1, 0, 0, 2)))
+
+
+@contextmanager
+def _bars(experiments: Sequence[Experiment]) -> Iterator[Tell]:
+    """A bar for the whole and one for each experiment under way; nothing where nobody looks."""
+    screen = messages()
+    if not screen.is_terminal:
+        yield lambda name, done, of: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as bars:
+        whole = bars.add_task("experiments", total=len(experiments)) if len(experiments) > 1 else None
+        tasks: dict[str, object] = {}
+
+        def tell(name: str, done: int, of: int) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=of)
+            bars.update(tasks[name], completed=done, total=of)  # type: ignore[arg-type]  # what add_task gave
+            if (done, of) == (1, 1) and whole is not None:
+                bars.update(tasks[name], visible=False)  # type: ignore[arg-type]
+                bars.advance(whole)
+
+        yield tell

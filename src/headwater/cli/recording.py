@@ -1,0 +1,32 @@
+"""From what the runtime recorded to what the lab judges: the two do not know each other."""
+
+from __future__ import annotations
+
+from headwater.lab.history import History, State
+from headwater.maintenance.strategies.contract import Label, Update
+from headwater.runtime.recording import Recording
+
+
+def recorded(recording: Recording) -> History:
+    """Each source's transactions are numbered from 1; a state covers those since the one before."""
+    history = History(
+        {table: tuple(schema.names) for table, schema in recording.schemas.items()},
+        tuple(recording.views),
+        recording.initial,
+        recording.content,
+    )
+    numbers: dict[str, int] = {}
+    labels: list[tuple[int, Label]] = []
+    for one in recording.transactions:
+        numbers[one.source] = numbers.get(one.source, 0) + 1
+        label = Label(one.source, numbers[one.source])
+        labels.append((one.seq, label))
+        history.transactions.append(Update(label, one.changes, one.at, "", one.part_of))
+    taken = 0
+    for seq, changes in recording.states:
+        covers = []
+        while taken < len(labels) and labels[taken][0] <= seq:
+            covers.append(labels[taken][1])
+            taken += 1
+        history.states.append(State(float(seq), tuple(changes.items()), tuple(covers)))
+    return history

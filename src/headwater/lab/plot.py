@@ -1,0 +1,200 @@
+"""Draws panels: one look for all figures, an algorithm the same colour in each of them, the same bytes each time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+from headwater.lab.experiment import Panel
+
+OURS = "#0b6e99"
+_PALETTE = (
+    "#c44536",
+    "#e09f3e",
+    "#6a994e",
+    "#7b4b94",
+    "#8d6e63",
+    "#5c6b73",
+    "#d67ab1",
+    "#3d5a80",
+    "#a3b18a",
+    "#222222",
+)
+_MARKERS = "osD^vPX*<>"
+_COLORS = {
+    "SWEEP": "#c44536",
+    "Nested SWEEP": "#e09f3e",
+    "PVM": "#6a994e",
+    "PVM CC": "#386641",
+    "Pure-Push": "#7b4b94",
+    "Interleaved Pull-Push": "#3d5a80",
+    "Pull-Push": "#3d5a80",
+    "Strobe": "#8d6e63",
+    "C-Strobe": "#d67ab1",
+    "ECA": "#5c6b73",
+    "POSSE": "#b08968",
+}
+INK, GRID = "#1f2933", "#d9dee3"
+
+matplotlib.rcParams.update(
+    {
+        "svg.hashsalt": "headwater",
+        "svg.fonttype": "path",
+        "font.size": 10,
+        "axes.edgecolor": GRID,
+        "axes.labelcolor": INK,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+    }
+)
+
+
+def drawn(title: str, panels: Sequence[Panel]) -> Figure:
+    """All panels side by side, two in a row."""
+    across = min(2, max(1, len(panels)))
+    down = -(-len(panels) // across)
+    if any(p.kind == "grid" for p in panels):
+        across, down = 1, len(panels)
+    heights = [_height(p) for p in panels] if across == 1 else [4.0] * down
+    figure = Figure(figsize=(5.6 * across + (2.4 if across == 1 else 0), sum(heights) + 0.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    axes = figure.subplots(down, across, squeeze=False, gridspec_kw={"height_ratios": heights})
+    for place, ax in enumerate(axes.flat):
+        if place < len(panels):
+            _panel(ax, panels[place])
+        else:
+            ax.set_axis_off()
+    return figure
+
+
+def svg(figure: Figure) -> str:
+    out = io.BytesIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue().decode()
+
+
+def png(figure: Figure) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=110, metadata={"Software": None})
+    return out.getvalue()
+
+
+def _height(panel: Panel) -> float:
+    return 0.55 + 0.27 * len(panel.cells) if panel.kind == "grid" else 4.0
+
+
+def _panel(ax: Axes, panel: Panel) -> None:
+    ax.set_title(panel.title, fontsize=10.5, loc="left")
+    if panel.kind == "grid":
+        _grid(ax, panel)
+        return
+    ax.set_xlabel(panel.x)
+    ax.set_ylabel(panel.y)
+    ax.grid(True, color=GRID, linewidth=0.7)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    {"lines": _lines, "bars": _bars, "stacked": _stacked}[panel.kind](ax, panel)
+    if panel.log_y:
+        ax.set_yscale("log")
+    elif panel.kind != "lines" or min((y for s in panel.series.values() for _, y in s), default=0) >= 0:
+        ax.set_ylim(bottom=0)
+    if panel.log_x:
+        ax.set_xscale("log")
+    if panel.series:
+        ax.legend(fontsize=8.5, frameon=False)
+
+
+def _lines(ax: Axes, panel: Panel) -> None:
+    for i, (name, points) in enumerate(panel.series.items()):
+        ours = _ours(name)
+        ax.plot(
+            [x for x, _ in points],
+            [y for _, y in points],
+            label=name,
+            color=_color(name, i),
+            marker="o" if ours else _MARKERS[i % len(_MARKERS)],
+            markersize=4.5,
+            linewidth=2.4 if ours else 1.5,
+            zorder=5 if ours else 3,
+        )
+
+
+def _bars(ax: Axes, panel: Panel) -> None:
+    categories = list(dict.fromkeys(x for points in panel.series.values() for x, _ in points))
+    width = 0.8 / max(1, len(panel.series))
+    for i, (name, points) in enumerate(panel.series.items()):
+        heights = dict(points)
+        places = [categories.index(c) - 0.4 + width * (i + 0.5) for c in heights]
+        ax.bar(places, list(heights.values()), width, label=name, color=_color(name, i))
+    _categories(ax, categories)
+
+
+def _stacked(ax: Axes, panel: Panel) -> None:
+    categories = list(dict.fromkeys(x for points in panel.series.values() for x, _ in points))
+    below = dict.fromkeys(categories, 0.0)
+    for i, (name, points) in enumerate(panel.series.items()):
+        heights = {**dict.fromkeys(categories, 0.0), **dict(points)}
+        ax.bar(
+            range(len(categories)),
+            [heights[c] for c in categories],
+            0.7,
+            bottom=[below[c] for c in categories],
+            label=name,
+            color=_PALETTE[i % len(_PALETTE)],
+        )
+        below = {c: below[c] + heights[c] for c in categories}
+    _categories(ax, categories)
+
+
+def _categories(ax: Axes, categories: Sequence[Any]) -> None:
+    long = max((len(str(c)) for c in categories), default=0) * len(categories) > 60
+    ax.set_xticks(range(len(categories)), [str(c) for c in categories])
+    if long:
+        for label in ax.get_xticklabels():
+            label.set_rotation(30)
+            label.set_horizontalalignment("right")
+            label.set_fontsize(8)
+
+
+def _grid(ax: Axes, panel: Panel) -> None:
+    ax.set_axis_off()
+    if not panel.cells:
+        return
+    head, *rows = [[str(c) for c in row] for row in panel.cells]
+    widths = [max(3, *(len(line) for row in (head, *rows) for line in row[i].split("\n"))) for i in range(len(head))]
+    table = ax.table(
+        cellText=rows or [[""] * len(head)],
+        colLabels=head,
+        colWidths=[w / sum(widths) for w in widths],
+        loc="upper left",
+        cellLoc="left",
+        bbox=Bbox.unit(),
+    )
+    table.auto_set_font_size(False)
+    table.set_fontsize(8.5 if sum(widths) < 110 else 7)
+    for (row, _), cell in table.get_celld().items():
+        cell.set_edgecolor(GRID)
+        cell.set_linewidth(0.6)
+        if row == 0:
+            cell.set_text_props(fontweight="bold")
+            cell.set_facecolor("#f3f5f7")
+
+
+def _ours(name: str) -> bool:
+    return "wave" in name.lower()
+
+
+def _color(name: str, i: int) -> str:
+    if _ours(name):
+        return OURS
+    return _COLORS.get(name) or _PALETTE[i % len(_PALETTE)]

@@ -1,0 +1,193 @@
+"""What a run leaves behind: per experiment the data, the plot and the claims; for all of them one page.
+
+The page needs nothing but itself: pictures are inside it. The same seed gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from headwater.lab.experiment import Claim, Experiment, Findings
+from headwater.lab.plot import drawn, png, svg
+
+
+@dataclass(frozen=True)
+class Written:
+    """An experiment's files, and what the page needs of it."""
+
+    experiment: str
+    folder: str
+    svg: str
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...]
+    rows: int
+
+    @property
+    def held(self) -> int:
+        return sum(1 for c in self.claims if c.holds)
+
+
+def write(experiment: Experiment, findings: Findings, out: Path, seed: int) -> Written:
+    """OUT/NAME/: data.csv, plot.svg, plot.png, claims.md."""
+    folder = out / experiment.name
+    folder.mkdir(parents=True, exist_ok=True)
+    figure = drawn(experiment.title, findings.panels)
+    picture = svg(figure)
+    (folder / "data.csv").write_text(_csv(findings), encoding="utf-8", newline="")
+    (folder / "plot.svg").write_text(picture, encoding="utf-8")
+    (folder / "plot.png").write_bytes(png(figure))
+    (folder / "claims.md").write_text(claims_text(experiment, findings, seed), encoding="utf-8")
+    return Written(
+        experiment.name, str(folder), picture, tuple(findings.claims), tuple(findings.notes), len(findings.rows)
+    )
+
+
+def _csv(findings: Findings) -> str:
+    names = list(dict.fromkeys(name for row in findings.rows for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    for row in findings.rows:
+        writer.writerow({k: _number(v) for k, v in row.items()})
+    return out.getvalue()
+
+
+def _number(value: object) -> object:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def claims_text(experiment: Experiment, findings: Findings, seed: int) -> str:
+    lines = [f"# {experiment.title}", "", f"{experiment.paper}, {experiment.shows}; seed {seed}", ""]
+    for claim in findings.claims:
+        lines += [f"- {mark(claim)} the paper: {claim.said}", f"  measured: {claim.measured}"]
+        if claim.why:
+            lines.append(f"  why: {claim.why}")
+    for note in findings.notes:
+        lines += ["", note]
+    return "\n".join(lines) + "\n"
+
+
+def mark(claim: Claim) -> str:
+    return "✓" if claim.holds else "✗"
+
+
+def page(experiments: Sequence[Experiment], written: Sequence[Written], seed: int) -> str:
+    """The report: contents, then every experiment in the order of the papers."""
+    by_name = {w.experiment: w for w in written}
+    shown = [e for e in experiments if e.name in by_name]
+    papers = list(dict.fromkeys(e.paper for e in shown))
+    total = sum(len(w.claims) for w in written)
+    held = sum(w.held for w in written)
+    contents = "".join(
+        f"<h3>{_PAPERS.get(p, p)}</h3><ul>"
+        + "".join(_entry(e, by_name[e.name]) for e in shown if e.paper == p)
+        + "</ul>"
+        for p in papers
+    )
+    body = "".join(
+        f'<section class="paper"><h2>{_PAPERS.get(p, p)}</h2>'
+        + "".join(_section(e, by_name[e.name]) for e in shown if e.paper == p)
+        + "</section>"
+        for p in papers
+    )
+    return _PAGE.format(
+        style=_STYLE, contents=contents, body=body, seed=seed, total=total, held=held, experiments=len(shown)
+    )
+
+
+_PAPERS = {
+    "PVM": "PVM: Parallel multisource view maintenance",
+    "MVC": "MVC: Multiple view consistency for data warehousing",
+    "TID": "TID rules: Incremental maintenance of multi-source views",
+    "Cluster": "Cluster: Parallel maintenance on personal computer clusters",
+    "Pull-Push": "Pull-Push: View maintenance in mobile environments",
+    "ours": "Ours: the wave beside all of them",
+}
+
+
+def _entry(experiment: Experiment, written: Written) -> str:
+    state = "all" if written.held == len(written.claims) else "some"
+    return (
+        f'<li><a href="#{experiment.name}">{escape(experiment.title)}</a> <small>{escape(experiment.shows)}</small>'
+        f'<span class="count {state}">{written.held}/{len(written.claims)}</span></li>'
+    )
+
+
+def _section(experiment: Experiment, written: Written) -> str:
+    claims = "".join(
+        f'<tr class="{"yes" if c.holds else "no"}"><td>{mark(c)}</td><td>{_text(c.said)}</td><td>{_text(c.measured)}'
+        + (f'<p class="why">{_text(c.why)}</p>' if c.why else "")
+        + "</td></tr>"
+        for c in written.claims
+    )
+    notes = "".join(f"<pre>{escape(n)}</pre>" if "\n" in n else f"<p>{_text(n)}</p>" for n in written.notes)
+    return f"""
+<article id="{experiment.name}">
+<h3>{escape(experiment.title)} <small>{escape(experiment.shows)}</small></h3>
+<dl><dt>The paper did</dt><dd>{_text(experiment.did)}</dd>
+<dt>It found</dt><dd>{_text(experiment.found)}</dd>
+<dt>Here</dt><dd>{_text(experiment.here)}</dd></dl>
+<figure>{_inline(written.svg, experiment.name)}</figure>
+<table class="claims"><thead><tr><th></th><th>The paper says</th><th>Measured here</th></tr></thead>
+<tbody>{claims}</tbody></table>
+{notes}
+<p class="files">headwater lab run {experiment.name} · <a href="{experiment.name}/data.csv">data.csv</a>
+({written.rows} rows) · <a href="{experiment.name}/plot.svg">plot.svg</a> ·
+<a href="{experiment.name}/plot.png">plot.png</a></p>
+</article>"""
+
+
+def _text(text: str) -> str:
+    return re.sub(r"\s+", " ", escape(text)).strip()
+
+
+def _inline(picture: str, name: str) -> str:
+    """The SVG element alone; its ids get the experiment's name, or pictures of one page would share them."""
+    element = picture[picture.index("<svg") :]
+    for attribute in (r'id="', r'href="#', r"url\(#"):
+        element = re.sub(attribute, lambda m: f"{m[0]}{name}-", element)
+    return element
+
+
+_STYLE = """
+:root { color-scheme: light; --ink: #1f2933; --soft: #5f6c7b; --line: #e3e8ee; --ours: #0b6e99; }
+* { box-sizing: border-box; }
+body { margin: 0; font: 15px/1.55 system-ui, sans-serif; color: var(--ink); background: #fafbfc; }
+main { max-width: 1080px; margin: 0 auto; padding: 32px 20px 80px; }
+h1 { font-size: 30px; margin: 0 0 4px; } h2 { margin: 56px 0 8px; padding-top: 16px; border-top: 2px solid var(--ink); }
+h3 small, li small { color: var(--soft); font-weight: 400; }
+nav { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 8px 24px 16px; }
+nav ul { list-style: none; padding: 0; margin: 0; } nav li { padding: 2px 0; display: flex; gap: 8px; }
+nav h3 { margin: 14px 0 2px; font-size: 15px; }
+.count { margin-left: auto; font-variant-numeric: tabular-nums; } .count.all { color: #2f7d4f; }
+.count.some { color: #b3541e; }
+article { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 8px 24px 12px; margin: 20px 0; }
+dl { display: grid; grid-template-columns: 110px 1fr; gap: 4px 14px; } dt { color: var(--soft); } dd { margin: 0; }
+figure { margin: 16px 0; overflow-x: auto; } figure svg { max-width: 100%; height: auto; }
+table.claims { border-collapse: collapse; width: 100%; }
+.claims th { text-align: left; color: var(--soft); font-weight: 500; }
+.claims td, .claims th { border-top: 1px solid var(--line); padding: 6px 10px 6px 0; vertical-align: top; }
+.claims td:nth-child(2) { width: 44%; } .claims tr.yes td:first-child { color: #2f7d4f; }
+.claims tr.no td:first-child { color: #b3541e; font-weight: 700; } .why { margin: 4px 0 0; color: var(--soft); }
+pre { background: #f5f7f9; padding: 12px; border-radius: 6px; overflow-x: auto; font-size: 13px; line-height: 1.4; }
+a { color: var(--ours); } .files, .about { color: var(--soft); font-size: 13px; }
+"""
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Headwater lab</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>
+<body><main>
+<h1>Headwater lab</h1>
+<p class="about">{experiments} experiments of five papers on view maintenance, run again in virtual time, seed {seed}.
+{held} of {total} claims of the papers hold here; where one does not, the page says why. Times are those of the
+simulated clock. Made by <code>headwater lab run all --seed {seed}</code>.</p>
+<nav>{contents}</nav>
+{body}
+</main></body></html>
+"""
