@@ -1,0 +1,63 @@
+"""The setup that PVM's experiments share (section 7.1): relations R1(A, B) … Rm(A, B), one per source, the view of
+figure 20, and sources that work on one question at a time.
+
+The paper measured seconds on Oracle 7 and does not give C_remote. Here a question takes one second of virtual time
+(`REMOTE`), and a local join a hundredth of it, as in the example at the end of section 5.3. Two kinds of sources:
+
+    even     every question takes exactly C_remote: what the cost model assumes
+    varying  it takes C_remote on average, exponentially distributed: as of servers that have other work to do
+
+and, in figure 21 only, a third between them: uniformly distributed between a half and one and a half C_remote.
+
+The time is the mean over a few seeds for sources that vary; the paper's is over about ten runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headwater.lab.history import History
+from headwater.lab.network import constant, exponential, uniform
+from headwater.lab.simulation import Capacity, Conditions, simulate
+from headwater.lab.workload import Mix, chain, every, in_turn, updates
+from headwater.maintenance.strategies.contract import Factory
+
+REMOTE = 1.0
+LOCAL = 0.01 * REMOTE
+"""C_remote and C_local, in seconds."""
+
+RUNS = 5
+DOMAIN = 20
+ROWS = 20
+"""As many rows as values: a row finds about one partner in the next relation, as the paper kept it."""
+
+EVEN = Conditions(capacity=Capacity(1, constant(REMOTE)), local=LOCAL)
+VARYING = Conditions(capacity=Capacity(1, exponential(REMOTE)), local=LOCAL)
+UNIFORM = Conditions(capacity=Capacity(1, uniform(0.5 * REMOTE, 1.5 * REMOTE)), local=LOCAL)
+
+
+class Load(NamedTuple):
+    """n updates over m sources, c in a row from each, one every `interval` seconds."""
+
+    m: int
+    n: int
+    c: int = 1
+    interval: float = 0.0
+
+
+def history(load: Load, factory: Factory, conditions: Conditions, seed: int) -> History:
+    """One run."""
+    world = chain(load.m, ROWS, DOMAIN, seed)
+    origins, times = in_turn(world.sources, load.c), every(load.interval)
+    world = updates(world, load.n, origins, times, seed, Mix(domain=DOMAIN))
+    return simulate(world, factory, conditions, seed)
+
+
+def even(load: Load, factory: Factory, seed: int) -> float:
+    """T, the time to handle all updates, with even sources."""
+    return history(load, factory, EVEN, seed).finished
+
+
+def varying(load: Load, factory: Factory, seed: int, conditions: Conditions = VARYING) -> float:
+    """Mean T over `RUNS` runs with varying sources. All algorithms meet the same updates."""
+    return sum(history(load, factory, conditions, seed * 1000 + r).finished for r in range(RUNS)) / RUNS

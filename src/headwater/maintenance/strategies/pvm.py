@@ -1,0 +1,157 @@
+"""PVM, parallel view maintenance (Zhang, Ding, Rundensteiner 2003, sections 3.1-3.4, figures 13 and 14).
+
+SWEEP, for up to p updates at the same time. Every message that comes in gets a timestamp of the warehouse, updates and
+answers alike; an update goes through
+
+    UMQ   update message queue             it waits
+    PPU   parallel processing update set   it is being handled, at most p are
+    RPU   related processed update set     it is committed, but an earlier one is still being handled
+
+The answer of source n to a question about DUi may hold the updates of n up to the answer's timestamp; it should hold
+those before DUi. So what is taken out again is whatever of n in UMQ ∪ PPU ∪ RPU has a timestamp between the two
+(definition 1, "maintenance-concurrent"): not what came before DUi and is being handled still.
+
+Invariant: an update stays in one of the three as long as an earlier one is in UMQ or PPU, so ΔVi is what it would be if
+updates were handled one by one in the order of arrival. Sums do not mind the order, so the effects are committed as
+they come. In between, a delete may come before its insert; signed counts remember it (the negative counter), and at
+the end none is negative (lemma 7). Convergence: states in between need not be states of the sources.
+
+This needs channels that keep their order (assumption 1), like SWEEP. With p = 1 it is SWEEP.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from headwater.algebra.bag import Bag
+from headwater.maintenance.strategies.contract import (
+    WAREHOUSE,
+    Answer,
+    Commit,
+    Effect,
+    Effects,
+    Factory,
+    Node,
+    Setting,
+    Strategy,
+    Update,
+)
+from headwater.maintenance.strategies.sweep import view_change
+from headwater.maintenance.strategies.threads import Threads
+
+
+def pvm(p: int = 4) -> Factory:
+    """PVM with at most p updates at the same time."""
+    return lambda setting: Strategy({WAREHOUSE: Pvm(setting, p, AtOnce())})
+
+
+class Stamped(NamedTuple):
+    """An update and when it was received: the how-manieth message of the warehouse."""
+
+    stamp: int
+    update: Update
+
+
+class CommitOrder(Protocol):
+    """When the effects of updates are committed: what PVM and PVM CC differ in."""
+
+    def received(self, stamped: Stamped) -> None:
+        """An update was received."""
+        ...
+
+    def handled(self, stamped: Stamped, change: Bag) -> list[tuple[Stamped, Bag]]:
+        """Its effect is known. Returns what is to be committed now, in this order."""
+        ...
+
+
+@dataclass(frozen=True)
+class AtOnce:
+    """PVM's: each as soon as it is known."""
+
+    def received(self, stamped: Stamped) -> None:
+        return None
+
+    def handled(self, stamped: Stamped, change: Bag) -> list[tuple[Stamped, Bag]]:
+        return [(stamped, change)]
+
+
+class Pvm:
+    """The warehouse."""
+
+    def __init__(self, setting: Setting, p: int, order: CommitOrder) -> None:
+        assert p >= 1, f"p = {p}: nothing would ever be handled"
+        self.setting = setting
+        self.p = p
+        self.umq: deque[Stamped] = deque()
+        self.ppu: dict[int, Stamped] = {}
+        """By timestamp, like `rpu`."""
+        self.rpu: dict[int, Stamped] = {}
+        self._order = order
+        self._clock = 0
+        self._threads = Threads()
+
+    def start(self) -> Effects:
+        return ()
+
+    def receive(self, sender: Node, body: Any, now: float) -> Effects:
+        """AssignTimeStamp: an update is given one and waits, an answer is given one and goes to its view change.
+
+        A count instead of the time of day: two messages must not have the same.
+        """
+        self._clock += 1
+        if isinstance(body, Answer):
+            return [*self._threads.answer(body), *self._maintain()]
+        stamped = Stamped(self._clock, body)
+        self.umq.append(stamped)
+        self._order.received(stamped)
+        return self._maintain()
+
+    def _maintain(self) -> list[Effect]:
+        """MaintenanceManager: while there is room in the PPU, start to handle the next update."""
+        effects: list[Effect] = []
+        while self.umq and len(self.ppu) < self.p:
+            stamped = self.umq.popleft()
+            self.ppu[stamped.stamp] = stamped
+            effects.extend(self._view_change(stamped))
+        return effects
+
+    def _view_change(self, stamped: Stamped) -> list[Effect]:
+        """ViewChange, figure 14; SWEEP's, but for what is concurrent."""
+
+        def concurrent(source: Node, _: Update) -> list[Update]:
+            return self.concurrent(source, stamped.stamp, self._clock)
+
+        def done(change: Bag) -> Effects:
+            return self._commit(stamped, change)
+
+        change = view_change(self.setting, stamped.update, concurrent)
+        return self._threads.start(change, (stamped.update.label,), done)
+
+    def concurrent(self, source: Node, handled: int, answered: int) -> list[Update]:
+        """isConcurrent: the updates of a source that were received after the handled one and before the answer."""
+        return [
+            update
+            for known in (self.rpu.values(), self.ppu.values(), self.umq)
+            for stamp, update in known
+            if update.source == source and handled < stamp < answered
+        ]
+
+    def _commit(self, stamped: Stamped, change: Bag) -> list[Effect]:
+        """CommitManager: commit, then move the update from the PPU to the RPU, or forget it."""
+        effects: list[Effect] = []
+        for (stamp, update), effect in self._order.handled(stamped, change):
+            effects.append(Commit(((self.setting.view.name, effect),), (update.label,)))
+            self.rpu[stamp] = self.ppu.pop(stamp)
+            self._clean_up()
+        return effects
+
+    def _clean_up(self) -> None:
+        """Forget what is unrelated (definition 2): no earlier update is being handled. The UMQ holds later ones only.
+
+        Figure 14 cleans up before it moves the update, and so keeps some until the next commit.
+        """
+        earliest = min(self.ppu, default=self._clock + 1)
+        for stamp in [s for s in self.rpu if s < earliest]:
+            del self.rpu[stamp]
