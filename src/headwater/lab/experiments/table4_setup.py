@@ -1,0 +1,96 @@
+"""What the experiments after PVM's table 4 share: its algorithms, and worlds in which all of them can run.
+
+Strobe and C-Strobe need keys, so everybody gets the chain with keys. ECA knows one source, so it gets the same
+relations at one source. A question takes one second of virtual time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+from typing import NamedTuple
+
+from headwater.algebra.bag import Bag
+from headwater.lab.history import History
+from headwater.lab.keyed import keyed_chain, keys_of
+from headwater.lab.network import Link, Network, constant
+from headwater.lab.simulation import Capacity, Conditions
+from headwater.lab.world import Planned, World
+from headwater.maintenance.strategies.c_strobe import c_strobe
+from headwater.maintenance.strategies.contract import Factory, Label
+from headwater.maintenance.strategies.eca import eca
+from headwater.maintenance.strategies.nested_sweep import nested_sweep
+from headwater.maintenance.strategies.posse import Concurrency, posse
+from headwater.maintenance.strategies.pvm import pvm
+from headwater.maintenance.strategies.pvm_cc import pvm_cc
+from headwater.maintenance.strategies.strobe import strobe
+from headwater.maintenance.strategies.sweep import sweep
+from headwater.maintenance.strategies.waves import wave
+
+P = 4
+"""How many updates PVM and PVM CC handle at the same time."""
+
+
+class Algorithm(NamedTuple):
+    """`make` may look at the world's keys. `sources` is 1 if it knows one source only."""
+
+    name: str
+    make: Callable[[World], Factory]
+    sources: int = 0
+
+
+ALGORITHMS = (
+    Algorithm("ECA", lambda world: eca, sources=1),
+    Algorithm("Strobe", lambda world: strobe(keys_of(world))),
+    Algorithm("C-Strobe", lambda world: c_strobe(keys_of(world))),
+    Algorithm("SWEEP", lambda world: sweep),
+    Algorithm("Nested SWEEP", lambda world: nested_sweep()),
+    Algorithm("POSSE", lambda world: posse(Concurrency.FULL)),
+    Algorithm("PVM", lambda world: pvm(P)),
+    Algorithm("PVM CC", lambda world: pvm_cc(P)),
+    Algorithm("our wave", lambda world: wave()),
+)
+
+
+def named(*names: str) -> tuple[Algorithm, ...]:
+    return tuple(algorithm for algorithm in ALGORITHMS if algorithm.name in names)
+
+
+EVEN = Conditions(capacity=Capacity(1, constant(1.0)))
+DISTANT = Conditions(network=Network(Link(constant(0.5))), capacity=Capacity(8, constant(1.0)))
+"""Sources that work on several questions at once, half a second away: updates half a second apart meet on the way."""
+
+
+def interfering(m: int, deletes: int | None = None, sources: int = 0) -> World:
+    """C-Strobe's worst case. An insert into R1, and before any question about it is evaluated a delete at each other
+    source; or `deletes` of them in turn. Every row joins with every other."""
+    others = list(range(2, m + 1))
+    number = len(others) if deletes is None else deletes
+    world = keyed_chain(m, rows=2 + number // len(others), domain=1, sources=sources)
+    tables = list(world.columns)
+    planned = [Planned(0.0, str(tables[0].source), {tables[0]: Bag({(99, 0, 0): 1})})]
+    for n in range(number):
+        table = tables[others[n % len(others)] - 1]
+        planned.append(Planned(0.1, str(table.source), {table: Bag({(n // len(others), 0, 0): -1})}))
+    return world.having(planned)
+
+
+def view_changes_at_once(history: History) -> int:
+    """The most view changes under way at once, each from its first question to its last answer."""
+    spans: dict[tuple[Label, ...], tuple[float, float]] = {}
+    for message in history.messages:
+        if message.kind in ("question", "answer") and message.arrived is not None:
+            start, end = spans.get(message.about, (message.sent, message.arrived))
+            spans[message.about] = (min(start, message.sent), max(end, message.arrived))
+    return _most(step for start, end in spans.values() for step in ((start, 1), (end, -1)))
+
+
+def questions_at_once(history: History) -> int:
+    """The most questions without an answer."""
+    asked = [(m.sent, 1) for m in history.messages if m.kind == "question"]
+    return _most([*asked, *((m.arrived, -1) for m in history.messages if m.kind == "answer" and m.arrived is not None)])
+
+
+def _most(steps: Iterable[tuple[float, int]]) -> int:
+    """How high these steps go; at the same time, those down come first."""
+    return max(accumulate(step for _, step in sorted(steps)), default=0)
