@@ -1,0 +1,51 @@
+"""Auxiliary views (Liang, Yu: Parallel Maintenance on PC Clusters, section 4.1, equations 2-4).
+
+The relations of V are put into K groups. Each group's part of V is materialized:
+
+    AVk = π_X(k) σ_P(k) (the relations of group k)                  (2), (3)
+    V   = π_X σ_P (AV0 ⋈ AV1 ⋈ … ⋈ AV(K−1))                         (4)
+
+X(k) are the attributes that X or any clause of P needs, P(k) the clauses with attributes of group k only. That is what
+a partial over the group holds; only clauses that are not equalities (θ is <, ≠ …) wait for the whole row, so an AV may
+hold rows that P(k) would leave out. V is the same.
+
+A group whose relations no clause joins has a product for its auxiliary view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from headwater.algebra.spj import Partial, Spj
+from headwater.maintenance.strategies.contract import Setting
+from headwater.maintenance.strategies.tree_partition import Groups
+
+
+def equal_groups(n: int, k: int) -> Groups:
+    """p = ⌈n/K⌉ consecutive relations each, the last group what is left; ⌈n/p⌉ groups, which may be fewer than K."""
+    p = ceil(n / k)
+    return tuple(tuple(range(start, min(start + p, n))) for start in range(0, n, p))
+
+
+def materialized(setting: Setting, group: Sequence[int]) -> Partial:
+    """What AVk holds at the beginning."""
+    return setting.view.core(sweep_order(setting.view, group, group[0]), setting.tables)
+
+
+def sweep_order(view: Spj, group: Sequence[int], start: int) -> list[int]:
+    """The relations of the group, from `start` on as SWEEP goes: to the left, then to the right; but, where it can be
+    had, each joined with one before it."""
+    near: dict[int, set[int]] = {i: set() for i in group}
+    for equality in view.view.equalities:
+        one, other = equality.left[0], equality.right[0]
+        if one in near and other in near:
+            near[one].add(other)
+            near[other].add(one)
+    left = sorted((i for i in group if i < start), reverse=True) + sorted(i for i in group if i > start)
+    order = [start]
+    while left:
+        following = next((i for i in left if near[i] & set(order)), left[0])
+        left.remove(following)
+        order.append(following)
+    return order

@@ -1,0 +1,30 @@
+"""The naive cluster (Liang, Yu: Parallel Maintenance on PC Clusters, section 3): every view has a home, nobody waits.
+
+Each view is stored entirely at one PC, its home, which keeps UMQ(V) and runs SWEEP for it. The homes do not talk to
+each other, and each commits when it is done.
+
+Each view is complete. All together are not even consistent: of two updates the later one may be finished first, at
+another home, and what readers then see of both views is a state that the sources never had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.maintenance.strategies.contract import WAREHOUSE, Node, Setting, Strategy
+from headwater.maintenance.strategies.sweep import Sweep
+
+
+def cluster_naive(settings: Sequence[Setting]) -> Strategy:
+    """The i-th view is at home at PC i. A source tells every home whose view it is in."""
+    homes = {pc(i): setting for i, setting in enumerate(settings)}
+
+    def notified(source: Node) -> tuple[Node, ...]:
+        return tuple(home for home, setting in homes.items() if source in setting.sources)
+
+    return Strategy({home: Sweep(setting) for home, setting in homes.items()}, notified)
+
+
+def pc(i: int) -> Node:
+    """The i-th machine of a cluster; the first is where V is at home."""
+    return f"PC{i}" if i else WAREHOUSE
