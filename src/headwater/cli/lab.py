@@ -122,7 +122,7 @@ def explain(
         screen.print(Text(e.title, "bold"), Text(f"({e.paper}, {e.shows})", "dim"))
         for head, text in (("The paper did", e.did), ("It found", e.found), ("Here", e.here)):
             screen.print(Text(f"\n{head}", "bold"))
-            screen.print(Padding(Text(" ".join(text.split())), (0, 0, 0, 2)))
+            screen.print(Padding(Text(" ".join(text.split())), (0, 0, 0, 2), expand=False))
         screen.print(f"\nheadwater lab run {e.name}", style="dim", markup=False)
 
 
@@ -284,12 +284,12 @@ def _print_claims(experiment: Experiment, written: Written, brief: bool) -> None
         screen.print(
             Text.assemble(("  ✓ " if claim.holds else "  ✗ ", "green" if claim.holds else "yellow"), claim.said)
         )
-        screen.print(Padding(Text.assemble(("measured: ", "dim"), claim.measured), (0, 0, 0, 4)))
+        screen.print(Padding(Text.assemble(("measured: ", "dim"), claim.measured), (0, 0, 0, 4), expand=False))
         if claim.why:
-            screen.print(Padding(Text.assemble(("why: ", "dim"), claim.why), (0, 0, 0, 4)))
+            screen.print(Padding(Text.assemble(("why: ", "dim"), claim.why), (0, 0, 0, 4), expand=False))
     if not brief:
         for note in written.notes:
-            screen.print(Padding(Text(note), (1, 0, 0, 2)))
+            screen.print(Padding(Text(note), (1, 0, 0, 2), expand=False))
 
 
 @contextmanager

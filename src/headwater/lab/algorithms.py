@@ -1,4 +1,8 @@
-"""The algorithms by the name a person types: where each comes from, what it promises, what it needs."""
+"""The algorithms by the name a person types: where each comes from, what it promises, what it needs.
+
+A script's `strategy` line gives options: `strategy pvm p=2`, `strategy strobe keys=IS1.R1.K,IS2.R2.K`. Strategies with
+a planted fault have names, too, so that a figure that shows what goes wrong can be played.
+"""
 
 from __future__ import annotations
 
@@ -6,69 +10,162 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from headwater.lab.faults import no_compensation, no_negative_counters, no_retained_set, out_of_order
 from headwater.lab.levels import Consistency
-from headwater.maintenance.strategies.contract import Factory
+from headwater.lab.world import table_name
+from headwater.maintenance.strategies.c_strobe import c_strobe
+from headwater.maintenance.strategies.contract import Factory, Setting, Strategy
+from headwater.maintenance.strategies.eca import eca
+from headwater.maintenance.strategies.equal_partition import equal_partition
+from headwater.maintenance.strategies.frequency_partition import frequency_partition
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
+from headwater.maintenance.strategies.posse import Concurrency, posse
+from headwater.maintenance.strategies.pull_push import pull_push
+from headwater.maintenance.strategies.pure_push import pure_push
 from headwater.maintenance.strategies.pvm import pvm
 from headwater.maintenance.strategies.pvm_cc import pvm_cc
+from headwater.maintenance.strategies.simple_parallel import simple_parallel
+from headwater.maintenance.strategies.strobe import strobe
 from headwater.maintenance.strategies.sweep import sweep
+from headwater.maintenance.strategies.tid_rules import tid_rules
 from headwater.maintenance.strategies.waves import wave
 from headwater.model.errors import UsageError
+from headwater.model.names import TableName
 
 Options = Mapping[str, str]
+Make = Callable[[Options], Factory]
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """`make` takes the options of a script's `strategy` line. `level` is what it promises if `needs` is given."""
+    """`make` takes the options of a script's `strategy` line. `level` is what it promises if it has what it `needs`.
+    `module` is its file."""
 
     name: str
     title: str
     paper: str
     level: Consistency
     needs: str
-    make: Callable[[Options], Factory]
+    make: Make
+    module: str = ""
+
+    @property
+    def file(self) -> str:
+        return self.module or self.name.replace("-", "_")
 
 
 def _number(options: Options, name: str, default: int) -> int:
     text = options.get(name, str(default))
     if not text.isdigit() or not int(text):
-        raise UsageError(f"{name}={text!r} is not a number above zero")
+        raise UsageError(f"{name}={text} is not a number above zero")
     return int(text)
 
 
-_FIFO = "channels that keep their order and lose nothing"
+def _time(options: Options, name: str, default: float) -> float:
+    try:
+        value = float(options.get(name, default))
+    except ValueError:
+        value = 0
+    if not value > 0:
+        raise UsageError(f"{name}={options.get(name)} is not a time above zero")
+    return value
+
+
+def _keys(options: Options) -> dict[TableName, tuple[str, ...]]:
+    found: dict[TableName, tuple[str, ...]] = {}
+    for said in filter(None, options.get("keys", "").split(",")):
+        table, _, column = said.rpartition(".")
+        found[table_name(table)] = (*found.get(table_name(table), ()), column)
+    if not found:
+        raise UsageError("this algorithm needs the tables' keys", "add keys=SOURCE.TABLE.COLUMN,… to the strategy")
+    return found
+
+
+def _concurrency(options: Options) -> Concurrency:
+    known = {c.name.lower(): c for c in Concurrency}
+    said = options.get("concurrency", Concurrency.FULL.name.lower())
+    if said not in known:
+        raise UsageError(f"concurrency={said}", f"there are: {', '.join(known)}")
+    return known[said]
+
+
+def _by_frequency(options: Options) -> Factory:
+    """Equally frequent updates, unless it is told of others."""
+
+    def factory(setting: Setting) -> Strategy:
+        said = [float(f) for f in options.get("frequencies", "").split(",") if f] or [1.0] * setting.view.n
+        return frequency_partition(_number(options, "k", 2), said)(setting)
+
+    return factory
+
+
+FIFO = "channels that keep order and lose nothing"
+_COMPLETE, _STRONG = Consistency.COMPLETE, Consistency.STRONG
 
 ALGORITHMS: Mapping[str, Algorithm] = {
     a.name: a
     for a in (
-        Algorithm("sweep", "SWEEP", "PVM §2", Consistency.COMPLETE, _FIFO, lambda o: sweep),
+        Algorithm("sweep", "SWEEP", "PVM §2", _COMPLETE, FIFO, lambda o: sweep),
         Algorithm(
-            "nested-sweep", "Nested SWEEP", "PVM §8", Consistency.STRONG, f"{_FIFO}; interference that ends",
-            lambda o: nested_sweep(_number(o, "depth", 0) if "depth" in o else None),
+            "nested-sweep", "Nested SWEEP", "PVM §8", _STRONG, f"{FIFO}; interference that ends, or depth=",
+            lambda o: nested_sweep(_number(o, "depth", 1) if "depth" in o else None),
         ),
-        Algorithm("pvm", "PVM", "PVM §3", Consistency.CONVERGENCE, _FIFO, lambda o: pvm(_number(o, "p", 4))),
-        Algorithm("pvm-cc", "PVM CC", "PVM §4.2", Consistency.COMPLETE, _FIFO, lambda o: pvm_cc(_number(o, "p", 4))),
+        Algorithm("pvm", "PVM", "PVM §3", Consistency.CONVERGENCE, FIFO, lambda o: pvm(_number(o, "p", 4))),
+        Algorithm("pvm-cc", "PVM CC", "PVM §4.2", _COMPLETE, FIFO, lambda o: pvm_cc(_number(o, "p", 4))),
+        Algorithm("eca", "ECA", "PVM §8", _STRONG, f"{FIFO}; one source; pauses", lambda o: eca),
         Algorithm(
-            "wave", "the wave", "ours", Consistency.COMPLETE, "sources that answer as of a position",
-            lambda o: wave(p=_number(o, "p", 1)),
+            "strobe", "Strobe", "PVM §8", _STRONG, f"{FIFO}; keys in the view; pauses", lambda o: strobe(_keys(o))
+        ),
+        Algorithm(
+            "c-strobe", "C-Strobe", "PVM §8", _COMPLETE, f"{FIFO}; keys in the view", lambda o: c_strobe(_keys(o))
+        ),
+        Algorithm("posse", "POSSE", "PVM §8", _COMPLETE, FIFO, lambda o: posse(_concurrency(o))),
+        Algorithm(
+            "tid-rules", "the TID rules", "TID §5", _STRONG, "delta tables with transaction ids",
+            lambda o: tid_rules(_time(o, "session", 1.0)),
+        ),
+        Algorithm(
+            "simple-parallel", "simple parallel", "Cluster §3", _COMPLETE, FIFO,
+            lambda o: simple_parallel(_number(o, "k", 2)),
+        ),
+        Algorithm(
+            "equal-partition", "equal partition", "Cluster §4", _COMPLETE, FIFO,
+            lambda o: equal_partition(_number(o, "k", 2)),
+        ),
+        Algorithm("frequency-partition", "frequency partition", "Cluster §5", _COMPLETE, FIFO, _by_frequency),
+        Algorithm(
+            "pure-push", "Pure-Push", "Pull-Push §3", _STRONG, "synchronised clocks, time tags at the sources",
+            lambda o: pure_push(_time(o, "interval", 1.0), _time(o, "window", 1.0)),
+        ),
+        Algorithm(
+            "pull-push", "Interleaved Pull-Push", "Pull-Push §4", _STRONG,
+            "synchronised clocks, time tags at the sources", lambda o: pull_push(_time(o, "window", 1.0)),
+        ),
+        Algorithm(
+            "wave", "the wave", "ours", _COMPLETE, "sources that answer as of a position",
+            lambda o: wave(p=_number(o, "p", 1)), "waves",
         ),
     )
 }  # fmt: skip
+"""The naive cluster algorithm is SWEEP, once per view: `cluster_naive`, for several views at once."""
+
+FAULTY: Mapping[str, Make] = {
+    "sweep-without-compensation": lambda o: no_compensation,
+    "sweep-out-of-order": lambda o: out_of_order(sweep, 2),
+    "pvm-without-rpu": lambda o: no_retained_set(_number(o, "p", 4)),
+    "pvm-without-negative-counts": lambda o: no_negative_counters(pvm(_number(o, "p", 4))),
+}
 
 
 def explained(name: str) -> str:
     """What an algorithm's file opens with: the idea, the steps, the invariant."""
-    module = importlib.import_module(f"headwater.maintenance.strategies.{_MODULES.get(name, name.replace('-', '_'))}")
+    module = importlib.import_module(f"headwater.maintenance.strategies.{ALGORITHMS[name].file}")
     return (module.__doc__ or "").strip()
-
-
-_MODULES = {"wave": "waves"}
 
 
 def factory(name: str, options: Options) -> Factory:
     """The strategy of that name; raises what a person can use."""
-    known: dict[str, Callable[[Options], Factory]] = {n: a.make for n, a in ALGORITHMS.items()}
+    known: dict[str, Make] = {**{n: a.make for n, a in ALGORITHMS.items()}, **FAULTY}
     if name not in known:
         raise UsageError(f"there is no strategy {name!r}", f"there are: {', '.join(known)}")
     return known[name](options)

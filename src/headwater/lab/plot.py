@@ -58,13 +58,11 @@ matplotlib.rcParams.update(
 
 
 def drawn(title: str, panels: Sequence[Panel]) -> Figure:
-    """All panels side by side, two in a row."""
-    across = min(2, max(1, len(panels)))
+    """All panels, row by row: two pictures or three narrow tables in a row, one wide table."""
+    across = min(_across(panels), max(1, len(panels)))
     down = -(-len(panels) // across)
-    if any(p.kind == "grid" for p in panels):
-        across, down = 1, len(panels)
-    heights = [_height(p) for p in panels] if across == 1 else [4.0] * down
-    figure = Figure(figsize=(5.6 * across + (2.4 if across == 1 else 0), sum(heights) + 0.6), layout="constrained")
+    heights = [max(_height(p) for p in panels[i * across : (i + 1) * across]) for i in range(down)]
+    figure = Figure(figsize=(11.2 if across > 1 else 8.0, sum(heights) + 0.6), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
     axes = figure.subplots(down, across, squeeze=False, gridspec_kw={"height_ratios": heights})
@@ -74,6 +72,19 @@ def drawn(title: str, panels: Sequence[Panel]) -> Figure:
         else:
             ax.set_axis_off()
     return figure
+
+
+def _across(panels: Sequence[Panel]) -> int:
+    if not any(p.kind == "grid" for p in panels):
+        return 2
+    return 3 if all(p.kind == "grid" and sum(_widths(p)) < 40 for p in panels) else 1
+
+
+def _widths(panel: Panel) -> list[int]:
+    """How many characters each column of a table needs."""
+    return [
+        max(3, *(len(part) for c in column for part in str(c).split("\n"))) for column in zip(*panel.cells, strict=True)
+    ]
 
 
 def svg(figure: Figure) -> str:
@@ -110,18 +121,21 @@ def _panel(ax: Axes, panel: Panel) -> None:
         ax.set_ylim(bottom=0)
     if panel.log_x:
         ax.set_xscale("log")
-    if panel.series:
+    if len(panel.series) > 4:
+        ax.legend(fontsize=8, frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    elif panel.series:
         ax.legend(fontsize=8.5, frameon=False)
 
 
 def _lines(ax: Axes, panel: Panel) -> None:
+    colors = _colors(panel)
     for i, (name, points) in enumerate(panel.series.items()):
         ours = _ours(name)
         ax.plot(
             [x for x, _ in points],
             [y for _, y in points],
             label=name,
-            color=_color(name, i),
+            color=colors[name],
             marker="o" if ours else _MARKERS[i % len(_MARKERS)],
             markersize=4.5,
             linewidth=2.4 if ours else 1.5,
@@ -131,11 +145,11 @@ def _lines(ax: Axes, panel: Panel) -> None:
 
 def _bars(ax: Axes, panel: Panel) -> None:
     categories = list(dict.fromkeys(x for points in panel.series.values() for x, _ in points))
-    width = 0.8 / max(1, len(panel.series))
+    width, colors = 0.8 / max(1, len(panel.series)), _colors(panel)
     for i, (name, points) in enumerate(panel.series.items()):
         heights = dict(points)
         places = [categories.index(c) - 0.4 + width * (i + 0.5) for c in heights]
-        ax.bar(places, list(heights.values()), width, label=name, color=_color(name, i))
+        ax.bar(places, list(heights.values()), width, label=name, color=colors[name])
     _categories(ax, categories)
 
 
@@ -171,7 +185,7 @@ def _grid(ax: Axes, panel: Panel) -> None:
     if not panel.cells:
         return
     head, *rows = [[str(c) for c in row] for row in panel.cells]
-    widths = [max(3, *(len(line) for row in (head, *rows) for line in row[i].split("\n"))) for i in range(len(head))]
+    widths = _widths(panel)
     table = ax.table(
         cellText=rows or [[""] * len(head)],
         colLabels=head,
@@ -182,7 +196,8 @@ def _grid(ax: Axes, panel: Panel) -> None:
     )
     table.auto_set_font_size(False)
     table.set_fontsize(8.5 if sum(widths) < 110 else 7)
-    for (row, _), cell in table.get_celld().items():
+    for (row, column), cell in table.get_celld().items():
+        cell.PAD = 0.8 / (widths[column] + 2)
         cell.set_edgecolor(GRID)
         cell.set_linewidth(0.6)
         if row == 0:
@@ -194,7 +209,8 @@ def _ours(name: str) -> bool:
     return "wave" in name.lower()
 
 
-def _color(name: str, i: int) -> str:
-    if _ours(name):
-        return OURS
-    return _COLORS.get(name) or _PALETTE[i % len(_PALETTE)]
+def _colors(panel: Panel) -> dict[str, str]:
+    """Its own for each algorithm; others take what is left."""
+    known = {name: OURS if _ours(name) else _COLORS[name] for name in panel.series if _ours(name) or name in _COLORS}
+    left = iter([c for c in _PALETTE if c not in known.values()] * len(panel.series))
+    return {name: known.get(name) or next(left) for name in panel.series}
