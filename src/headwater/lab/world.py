@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
@@ -76,9 +76,18 @@ def defined(
     columns: Mapping[TableName, Sequence[str]], views: Mapping[str, str], types: Types | None = None
 ) -> tuple[ViewDefinition, ...]:
     """The views that these SELECTs over these tables mean; columns are integers where `types` says nothing."""
-    catalog = _Catalog(columns, types or {})
+    typed = tuple((t, tuple((c, (types or {}).get(t, {}).get(c, pa.int64())) for c in cs)) for t, cs in columns.items())
+    return _defined(typed, tuple(views.items()))
+
+
+@lru_cache(256)
+def _defined(
+    tables: tuple[tuple[TableName, tuple[tuple[str, pa.DataType], ...]], ...], views: tuple[tuple[str, str], ...]
+) -> tuple[ViewDefinition, ...]:
+    """Remembered: generated histories have few shapes, and parsing them took longer than running them."""
+    catalog = _Catalog(dict(tables))
     known: dict[ViewName, ViewDefinition] = {}
-    for name, select in views.items():
+    for name, select in views:
         (parsed,) = parse_views(f"CREATE MATERIALIZED VIEW `{name}` AS {select}", f"{name}.sql")
         known[ViewName(name)] = define(parsed, catalog, known)
     return tuple(known.values())
@@ -92,19 +101,17 @@ def _seen(rows: Bag, i: int) -> pa.DataType:
 class _Catalog:
     """What is known of the tables."""
 
-    def __init__(self, columns: Mapping[TableName, Sequence[str]], types: Types) -> None:
-        self._columns = columns
-        self._types = types
+    def __init__(self, tables: Mapping[TableName, Sequence[tuple[str, pa.DataType]]]) -> None:
+        self._tables = tables
 
     def sources(self) -> Sequence[str]:
-        return list(dict.fromkeys(str(t.source) for t in self._columns))
+        return list(dict.fromkeys(str(t.source) for t in self._tables))
 
     def tables(self, source: str) -> Sequence[str]:
-        return [t.table for t in self._columns if t.source == source]
+        return [t.table for t in self._tables if t.source == source]
 
     def resolve(self, source: str, schema: str, table: str) -> TableSchema:
-        meant = [t for t in self._columns if (t.source, t.table) == (source, table) and schema in ("", t.schema)]
+        meant = [t for t in self._tables if (t.source, t.table) == (source, table) and schema in ("", t.schema)]
         if not meant:
-            raise UnknownName("table", f"{source}.{table}", map(str, self._columns))
-        types = {c: self._types.get(meant[0], {}).get(c, pa.int64()) for c in self._columns[meant[0]]}
-        return TableSchema(meant[0], tuple(Column(c, kind, str(kind)) for c, kind in types.items()))
+            raise UnknownName("table", f"{source}.{table}", map(str, self._tables))
+        return TableSchema(meant[0], tuple(Column(c, kind, str(kind)) for c, kind in self._tables[meant[0]]))

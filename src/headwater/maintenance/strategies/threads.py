@@ -23,7 +23,8 @@ class Query(NamedTuple):
 Yielded = Query | Work | list[Query]
 ViewChange = Generator[Yielded, Any, Any]
 """Yields a Query and is sent the answer's value; yields Work and is sent None; yields a list of queries, asked at the
-same time, and is sent their values in that order."""
+same time, and is sent their values in that order when the last is there. Whoever compensates by order of arrival must
+do so answer by answer, so it cannot use a list: by then more has arrived."""
 
 Done = Callable[[Any], Effects]
 
