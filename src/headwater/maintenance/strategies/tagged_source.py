@@ -1,0 +1,100 @@
+"""What an agent beside a source has in Pure-Push and Pull-Push: the relation with its tags, which it is told of at each
+commit, and the query of its update manager, a join with the relation as it was (Pull-Push, sections 2 and 5.1)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headwater.algebra.bag import Bag
+from headwater.algebra.spj import Partial, Spj
+from headwater.maintenance.strategies.contract import Database, Label, Setting, Update
+from headwater.maintenance.strategies.time_tags import TaggedRelation, Updates
+from headwater.model.errors import UsageError
+
+Terms = tuple[tuple[int, Partial], ...]
+"""Partials by the occurrence whose δR they come from."""
+
+
+class TaggedSource:
+    """What an agent knows of its source: the relation with its tags, and which commits were when."""
+
+    def __init__(self, setting: Setting, i: int) -> None:
+        self.table = setting.view.tables[i]
+        self.relation = TaggedRelation(setting.tables[self.table])
+        self._commits: list[tuple[float, Label]] = []
+
+    def commit(self, update: Update) -> None:
+        self._commits.append((update.at, update.label))
+        self.relation.apply(update.changes.get(self.table, Bag()), update.at)
+
+    def updates(self, t_k: float, t_k1: float) -> tuple[Updates, tuple[Label, ...]]:
+        """δR(t_k, t_k+1) and the transactions it sums up."""
+        first, last = (bisect_right(self._commits, t, key=lambda commit: commit[0]) for t in (t_k, t_k1))
+        return self.relation.updates(t_k, t_k1), tuple(label for _, label in self._commits[first:last])
+
+    def truncate(self, t_v: float) -> None:
+        self.relation.truncate(t_v)
+        del self._commits[: bisect_right(self._commits, t_v, key=lambda commit: commit[0])]
+
+
+class Applied(NamedTuple):
+    """The broadcast of t_v. It is not acknowledged: the next one makes up for one that is lost."""
+
+    t_v: float
+
+    @property
+    def weight(self) -> int:
+        return 1
+
+
+class Partials(NamedTuple):
+    """What a local join answers."""
+
+    terms: Terms
+
+    @property
+    def weight(self) -> int:
+        return sum(partial.weight for _, partial in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredJoin:
+    """The query of a source's update manager: each term joined with R(t) of occurrence j. It takes the source's time
+    like any other, but is asked beside it: nothing travels."""
+
+    view: Spj
+    terms: Terms
+    j: int
+    relation: TaggedRelation
+    t: float
+
+    @property
+    def weight(self) -> int:
+        return sum(partial.weight for _, partial in self.terms)
+
+    def evaluate(self, database: Database) -> Partials:
+        return Partials(tuple((origin, self._joined(partial)) for origin, partial in self.terms))
+
+    def _joined(self, partial: Partial) -> Partial:
+        view, j = self.view, self.j
+        far = view.raw_positions(j, view.join(partial.over, j).far)
+        return view.extend(partial, j, view.as_occurrence(j, self.relation.find(far, self.t)))
+
+
+def chained(setting: Setting) -> Setting:
+    """Itself; raises unless it is a chain R1 ⋈ … ⋈ Rn of one relation at each of n sources."""
+    view = setting.view.view
+    if len(set(setting.homes)) < len(setting.homes):
+        raise UsageError(
+            f"{view.name} has several relations at one source: {', '.join(setting.homes)}",
+            "Pure-Push and Pull-Push maintain views over one relation at each source (section 2)",
+        )
+    for equality in view.equalities:
+        if abs(equality.left[0] - equality.right[0]) != 1:
+            raise UsageError(
+                f"{view.name} joins relations that are not neighbours: {equality.left} = {equality.right}",
+                "Pure-Push and Pull-Push maintain chains: write the relations in the order in which they join",
+            )
+    return setting
