@@ -79,6 +79,11 @@ def test_loss_and_retransmission() -> None:
     assert {round(at / 0.5, 6) % 1 for at, _ in again.got} == {0}
 
 
+def test_a_lost_message_holds_up_a_fifo_channel() -> None:
+    got, _ = sent(200, Network(Link(loss=0.3, retransmit=0.5)))
+    assert [n for _, n in got.got] == list(range(200))
+
+
 def test_what_a_message_weighs_takes_time() -> None:
     got, history = sent(1, Network(Link(constant(1.0), per_value=0.25)))
     assert got.got == [(1.25, 0)]

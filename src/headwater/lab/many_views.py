@@ -217,7 +217,8 @@ def torn(history: History, world: World) -> float:
         u.label: sum(1 for spj in world.compiled if set(spj.tables) & set(u.changes)) for u in history.transactions
     }
     shown: dict[Label, int] = {}
-    half, bad = set(), 0
+    half: set[Label] = set()
+    bad = 0
     tables = {spj.name: set(spj.tables) for spj in world.compiled}
     changed = {u.label: set(u.changes) for u in history.transactions}
     for state in history.states:

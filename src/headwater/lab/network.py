@@ -33,7 +33,8 @@ class Link:
     """How messages go from one node to another.
 
     `fifo` channels deliver in the order of sending. `per_value` is the time each value in a message takes on the wire.
-    A lost message is gone, unless `retransmit` is set: then it is sent again after so much time, until it arrives.
+    A lost message is gone, unless `retransmit` is set: then it is sent again after so much time, until it arrives; on a
+    FIFO channel those behind it wait.
     """
 
     delay: Delay = NONE

@@ -206,29 +206,32 @@ class Simulation:
         link = self._links.get(ends)
         if link is None:
             link = self._links[ends] = self.conditions.network.between(sender, receiver)
-        now, network = self.now, self.conditions.network
-        arrives = now + link.delay(self._random)
-        if link.per_value:
-            arrives += link.per_value * weight
-        if link.fifo:
-            last = self._last.get(ends, 0.0)
-            if last > arrives:
-                arrives = last
-        lost = (link.loss and self._random.random() < link.loss) or (
-            network.off and not (network.reachable(sender, now) and network.reachable(receiver, arrives))
-        )
-        if self._record:
-            arrived = None if lost else arrives
-            self._messages.append(Message(now, arrived, sender, receiver, kind, weight, about))
-        if not lost:
-            self._last[ends] = arrives
-            heapq.heappush(self._heap, (arrives, next(self._number), self._arrive, (sender, receiver, body)))
-        elif link.retransmit is not None:
-            again = (sender, receiver, kind, body, weight, about)
-            self._at(self.now + link.retransmit, self._resend, again)
+        sent = self.now
+        while True:
+            arrives = sent + link.delay(self._random)
+            if link.per_value:
+                arrives += link.per_value * weight
+            if link.fifo:
+                last = self._last.get(ends, 0.0)
+                if last > arrives:
+                    arrives = last
+            lost = self._lost(link, ends, sent, arrives)
+            if self._record:
+                arrived = None if lost else arrives
+                self._messages.append(Message(sent, arrived, sender, receiver, kind, weight, about))
+            if not lost:
+                break
+            if link.retransmit is None or sent + link.retransmit > self.conditions.until:
+                return
+            sent += link.retransmit  # what follows on a FIFO channel waits for it: `_last` is set when it arrives
+        self._last[ends] = arrives
+        heapq.heappush(self._heap, (arrives, next(self._number), self._arrive, (sender, receiver, body)))
 
-    def _resend(self, what: tuple[Node, Node, str, Any, int, tuple[Any, ...]]) -> None:
-        self._send(*what)
+    def _lost(self, link: Link, ends: tuple[Node, Node], sent: float, arrives: float) -> bool:
+        if link.loss and self._random.random() < link.loss:
+            return True
+        network = self.conditions.network
+        return bool(network.off) and not (network.reachable(ends[0], sent) and network.reachable(ends[1], arrives))
 
     def _arrive(self, what: tuple[Node, Node, Any]) -> None:
         sender, receiver, body = what
