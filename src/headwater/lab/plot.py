@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -82,9 +83,8 @@ def _across(panels: Sequence[Panel]) -> int:
 
 def _widths(panel: Panel) -> list[int]:
     """How many characters each column of a table needs."""
-    return [
-        max(3, *(len(part) for c in column for part in str(c).split("\n"))) for column in zip(*panel.cells, strict=True)
-    ]
+    columns = zip(*_wrapped(panel), strict=True)
+    return [max(5, *(len(part) for c in column for part in c.split("\n"))) for column in columns]
 
 
 def svg(figure: Figure) -> str:
@@ -100,16 +100,30 @@ def png(figure: Figure) -> bytes:
 
 
 def _height(panel: Panel) -> float:
-    return 0.55 + 0.27 * len(panel.cells) if panel.kind == "grid" else 4.0
+    if panel.kind != "grid":
+        return 4.0
+    return 0.4 + 0.27 * len(panel.cells) + 0.14 * sum(_lines_in(row) - 1 for row in _wrapped(panel))
+
+
+WIDE = 56
+"""So many characters of a cell stand in one line."""
+
+
+def _wrapped(panel: Panel) -> list[list[str]]:
+    return [[fill(str(c), WIDE) if len(str(c)) > WIDE else str(c) for c in row] for row in panel.cells]
+
+
+def _lines_in(row: Sequence[str]) -> int:
+    return max(c.count("\n") + 1 for c in row)
 
 
 def _panel(ax: Axes, panel: Panel) -> None:
-    ax.set_title(panel.title, fontsize=10.5, loc="left")
+    ax.set_title(fill(panel.title, 90 if panel.kind == "grid" else 60), fontsize=10.5, loc="left")
     if panel.kind == "grid":
         _grid(ax, panel)
         return
     ax.set_xlabel(panel.x)
-    ax.set_ylabel(panel.y)
+    ax.set_ylabel(fill(panel.y, 44))
     ax.grid(True, color=GRID, linewidth=0.7)
     ax.set_axisbelow(True)
     for side in ("top", "right"):
@@ -121,7 +135,7 @@ def _panel(ax: Axes, panel: Panel) -> None:
         ax.set_ylim(bottom=0)
     if panel.log_x:
         ax.set_xscale("log")
-    if len(panel.series) > 4:
+    if len(panel.series) > 4 or panel.kind == "bars":
         ax.legend(fontsize=8, frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     elif panel.series:
         ax.legend(fontsize=8.5, frameon=False)
@@ -139,6 +153,7 @@ def _lines(ax: Axes, panel: Panel) -> None:
             marker="o" if ours else _MARKERS[i % len(_MARKERS)],
             markersize=4.5,
             linewidth=2.4 if ours else 1.5,
+            linestyle="--" if i % 2 and not ours else "-",  # lines that coincide show both
             zorder=5 if ours else 3,
         )
 
@@ -184,7 +199,7 @@ def _grid(ax: Axes, panel: Panel) -> None:
     ax.set_axis_off()
     if not panel.cells:
         return
-    head, *rows = [[str(c) for c in row] for row in panel.cells]
+    head, *rows = _wrapped(panel)
     widths = _widths(panel)
     table = ax.table(
         cellText=rows or [[""] * len(head)],
@@ -198,6 +213,7 @@ def _grid(ax: Axes, panel: Panel) -> None:
     table.set_fontsize(8.5 if sum(widths) < 110 else 7)
     for (row, column), cell in table.get_celld().items():
         cell.PAD = 0.8 / (widths[column] + 2)
+        cell.set_height(1 + 0.52 * (_lines_in([head, *rows][row]) - 1))
         cell.set_edgecolor(GRID)
         cell.set_linewidth(0.6)
         if row == 0:
