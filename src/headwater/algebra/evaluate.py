@@ -22,17 +22,20 @@ from headwater.model.names import TableName, ViewName, view_table
 
 Value = Any
 
+DIGITS = 76
+"""Decimals are calculated exactly: as many digits as the largest ones have."""
+
 
 def evaluate(view: ViewDefinition, tables: Mapping[TableName, Relation | Iterable[Mapping[str, Value]]]) -> Bag:
     """The view's rows (in the order of `view.columns`) over these tables; a table is a relation or rows as mappings."""
-    with decimal.localcontext(prec=76):
+    with decimal.localcontext(prec=DIGITS):
         columns, core = _core(view, tables)
         for text in view.residual:
             holds = compiled(text, columns)
             core = core.select(lambda row, holds=holds: holds(row) is True)  # type: ignore[misc]  # mypy and defaults
         if view.aggregation is None:
             return core.project(_tuple_of(view.outputs, columns))
-        return _aggregated(view.aggregation, columns, core)
+        return aggregator(view.aggregation, columns)(core)
 
 
 def evaluate_all(
@@ -101,21 +104,27 @@ def _tuple_of(outputs: Iterable[Output], columns: Iterable[str]) -> Callable[[Ro
     return lambda row: tuple(function(row) for function in functions)
 
 
-def _aggregated(aggregation: Aggregation, columns: list[str], core: Bag) -> Bag:
-    """γ. Without keys there is one group, even of nothing; DISTINCT has keys and no calls."""
+def aggregator(aggregation: Aggregation, columns: Iterable[str]) -> Callable[[Bag], Bag]:
+    """γ, as a function of the core. Without keys there is one group, even of nothing; DISTINCT has keys, no calls."""
+    columns = list(columns)
     key, arguments = _tuple_of(aggregation.keys, columns), _tuple_of(aggregation.arguments, columns)
-    groups = core.group(key) if aggregation.keys else {(): core}
     names = [k.name for k in aggregation.keys] + [c.name for c in aggregation.calls]
     positions = {a.name: i for i, a in enumerate(aggregation.arguments)}
-    rows = []
-    for group, members in groups.items():
-        values = members.project(arguments)
-        rows.append(group + tuple(_called(call, values, positions) for call in aggregation.calls))
-    grouped = Bag.of(rows)
-    if aggregation.having:
-        holds = compiled(aggregation.having, names)
-        grouped = grouped.select(lambda row: holds(row) is True)
-    return grouped.project(_tuple_of(aggregation.outputs, names))
+    holds = compiled(aggregation.having, names) if aggregation.having else None
+    output = _tuple_of(aggregation.outputs, names)
+
+    def aggregated(core: Bag) -> Bag:
+        groups = core.group(key) if aggregation.keys else {(): core}
+        rows = []
+        for group, members in groups.items():
+            values = members.project(arguments)
+            rows.append(group + tuple(_called(call, values, positions) for call in aggregation.calls))
+        grouped = Bag.of(rows)
+        if holds:
+            grouped = grouped.select(lambda row: holds(row) is True)
+        return grouped.project(output)
+
+    return aggregated
 
 
 def _called(call: AggregateCall, arguments: Bag, positions: Mapping[str, int]) -> Value:

@@ -262,6 +262,13 @@ def record(
         f"{out}: {len(history.transactions)} transactions, {len(history.states)} states of {len(history.views)} views",
         markup=False,
     )
+    if recording.not_complete:
+        messages().print(
+            f"the states are cuts, because of {', '.join(recording.not_complete)}; name only complete views to record "
+            "every transaction as a state",
+            style="dim",
+            markup=False,
+        )
 
 
 def _experiment(name: str, others: Sequence[str] = ()) -> Experiment:

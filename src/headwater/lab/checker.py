@@ -141,7 +141,9 @@ class _Case:
 
     @property
     def _budget(self) -> int:
-        return self.budget // RECOMPUTED if self.states.recomputes else self.budget
+        if not self.states.recomputes:
+            return self.budget
+        return self.budget // max(RECOMPUTED, self.states.rows // 20)
 
     def _confirmed(self, found: Found) -> Followed | None:
         """The way that was found, if it passes everything. If the warehouse converges, its end is the top."""

@@ -5,7 +5,7 @@ there at the beginning)
 
     V(p1, …, pk) = Σ over i1 ≤ p1, …, ik ≤ pk of ΔR1[i1] ⋈ … ⋈ ΔRk[ik]
 
-and most of these terms are empty. Other views, those that group and those that read views, are recomputed.
+and most of these terms are empty. Views that group have a linear core. Those that read views are recomputed.
 
 A hash of a content is Σ count × mark(row), where each row of each view has a random mark of 64 bits: sums of bags are
 sums of hashes.
@@ -19,6 +19,7 @@ from random import Random
 
 from headwater.algebra import Bag, Relation, Row, ViewDefinition, evaluate_all
 from headwater.algebra.spj import Key, Partial, Spj, key_of
+from headwater.lab.grouped import Grouped
 from headwater.lab.lattice import Lattice, Vector
 from headwater.lab.versions import Versions
 from headwater.maintenance.strategies.contract import Update
@@ -68,11 +69,13 @@ class SourceStates:
         self.chosen = tuple(chosen)
         self.marks = Marks()
         self.linear = [Spj(v, columns) for v in views if v.name in chosen and linear(v)]
-        self._others = needed(views, [v.name for v in views if v.name in chosen and not linear(v)])
+        self.grouped = [Grouped(v, columns) for v in views if v.name in chosen and v.aggregation and not v.parents]
+        self._others = needed(views, [v.name for v in views if v.name in chosen and v.parents])
         self._read = tuple(sorted({t for v in self._others for t in v.base_tables}))
         self._columns = columns
+        self._cores = [*self.linear, *(g.core for g in self.grouped)]
         self.lattice = Lattice(u for u in transactions if u.part_of or self.touches(u))
-        tables = {t for spj in self.linear for t in spj.tables} | set(self._read)
+        tables = {t for spj in self._cores for t in spj.tables} | set(self._read)
         chains = self.lattice.by_source
         self.versions = {t: Versions(initial[t], chains.get(t.source, ()), t) for t in tables}
         self._place = {t: self.lattice.sources.index(t.source) if t.source in chains else None for t in self.versions}
@@ -80,7 +83,7 @@ class SourceStates:
 
     def touches(self, update: Update) -> bool:
         """Can it change a view in some state?"""
-        for spj in self.linear:
+        for spj in self._cores:
             for i, table in enumerate(spj.tables):
                 change = update.changes.get(table)
                 if change and spj.reduced(i, change):
@@ -90,17 +93,25 @@ class SourceStates:
     @property
     def recomputes(self) -> bool:
         """Is there a view that is not linear?"""
-        return bool(self._others)
+        return bool(self._others or self.grouped)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the tables have: what visiting a source state costs, if a view is recomputed there."""
+        return sum(len(versions.changes[0][1].counts) for versions in self.versions.values())
 
     def contents(self, vector: Vector) -> dict[str, Bag]:
         """The views over one source state, from scratch."""
-        tables = {t: self.versions[t].rows(self._at(t, vector)) for spj in self.linear for t in spj.tables}
-        found = {spj.name: spj.evaluate(tables) for spj in self.linear}
+        found = {spj.name: self._evaluated(spj, vector) for spj in self.linear}
+        found |= {g.name: g.content(self._evaluated(g.core, vector)) for g in self.grouped}
         return found | dict(self._others_at(vector))
 
     def difference(self, low: Vector, high: Vector) -> dict[str, Bag]:
         """V(high) − V(low), where low ≤ high; views that do not differ are left out."""
         found = {spj.name: self._change(spj, low, high) for spj in self.linear}
+        for g in self.grouped:
+            change = self._change(g.core, low, high)
+            found[g.name] = g.difference(low, high, lambda g=g: self._evaluated(g.core, low), change)  # type: ignore[misc]  # mypy and defaults
         if self._others:
             old, new = self._others_at(low), self._others_at(high)
             found |= {v: new[v] - old[v] for v in new if new[v] is not old[v]}
@@ -109,7 +120,7 @@ class SourceStates:
     def terms(self, most: int) -> Iterator[tuple[str, Vector, Bag]]:
         """The terms of linear views: whose, the least vector that holds the transactions, and the rows. Raises `Spent`
         if there are too many."""
-        assert not self._others, "these are recomputed, one vector at a time"
+        assert not self.recomputes, "these are recomputed, one vector at a time"
         for spj in self.linear:
             for cell, partial in self._terms(spj, most).items():
                 yield spj.name, cell, spj.finish(partial)
@@ -176,6 +187,9 @@ class SourceStates:
             return cell
         return (*cell[:s], n, *cell[s + 1 :])
 
+    def _evaluated(self, spj: Spj, vector: Vector) -> Bag:
+        return spj.evaluate({t: self.versions[t].rows(self._at(t, vector)) for t in spj.tables})
+
     def _at(self, table: TableName, vector: Vector) -> int:
         s = self._place[table]
         return 0 if s is None else vector[s]
@@ -188,7 +202,7 @@ class SourceStates:
             t: Relation(tuple(self._columns[t]), self.versions[t].rows(n)) for t, n in zip(self._read, at, strict=True)
         }
         found = evaluate_all(self._others, tables)
-        names = {spj.name for spj in self.linear}
+        names = {spj.name for spj in self.linear} | {g.name for g in self.grouped}
         return {str(v): bag for v, bag in found.items() if v in self.chosen and v not in names}
 
 

@@ -47,7 +47,8 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Recording:
-    """`states` are numbers that readers could see, with the views' changes since the one before."""
+    """`states` are numbers that readers could see, with the views' changes since the one before: every transaction, or
+    cuts because of the views that are `not_complete`."""
 
     schemas: Mapping[TableName, pa.Schema]
     initial: Mapping[TableName, Bag]
@@ -55,6 +56,7 @@ class Recording:
     content: Mapping[str, Bag]
     transactions: Sequence[Recorded]
     states: Sequence[tuple[int, Mapping[str, Bag]]]
+    not_complete: Sequence[str]
 
 
 def record(warehouse: Warehouse, names: Sequence[str] = (), last: int | None = None) -> Recording:
@@ -90,6 +92,7 @@ def record(warehouse: Warehouse, names: Sequence[str] = (), last: int | None = N
         {name: _sum(bag for seq, bag in log.items() if seq <= lo) for name, log in logs.items()},
         _transactions(warehouse, schemas, lo, hi),
         _states(logs, _seen(warehouse, states, lo, hi), lo),
+        [str(name) for name, state in states.items() if not _every_transaction(state)],
     )
 
 
@@ -164,10 +167,14 @@ def _folded(log: pa.Table) -> dict[int, Bag]:
 
 
 def _seen(warehouse: Warehouse, states: Mapping[ViewName, ViewState], lo: int, hi: int) -> list[int]:
-    if all(s.level == Level.COMPLETE.value and s.every == 1 for s in states.values()):
+    if all(map(_every_transaction, states.values())):
         return list(range(lo + 1, hi + 1))
     shown = {min(c.views[n].seq for n in states) for c in warehouse.cuts.kept() if all(n in c.views for n in states)}
     return sorted({s for s in shown if lo < s <= hi} | {hi})
+
+
+def _every_transaction(state: ViewState) -> bool:
+    return state.level == Level.COMPLETE.value and state.every == 1
 
 
 def _states(
