@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test fast lint format bench clean
+.PHONY: help install demo lab test fast lint format bench clean
 
 help: ## list what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -23,6 +23,9 @@ install: $(READY) ## install Headwater and its development tools into .venv
 
 demo: $(READY) ## three databases, three views, a few thousand transactions, verified: about a minute
 	@$(BIN)/headwater demo
+
+lab: $(READY) ## every published algorithm and the papers' experiments again; writes lab-report/report.html
+	@$(BIN)/headwater lab run all
 
 test: $(READY) ## everything that is checked: style, types, package order, all tests
 	@$(BIN)/ruff check
@@ -48,4 +51,4 @@ bench: $(READY) ## measure, beside peers where they can be installed; writes ben
 	@$(BIN)/python bench/run.py
 
 clean: ## remove what the above made
-	rm -rf $(VENV) demo-project bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo-project lab-report bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis

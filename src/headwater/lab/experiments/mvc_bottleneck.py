@@ -104,7 +104,7 @@ EXPERIMENT = Experiment(
     title="Where the merge process becomes the bottleneck",
     did="Says that one merge process may become a bottleneck and that it can be split by groups of views that share no "
     "base relations; announces a study.",
-    found="Open.",
+    found="Open: the study is announced, not printed.",
     here="Four tables with 2 or 8 views each. Every message takes the merge process 0.02 units of time; the load goes "
     "from a fifth of what it can take to a third more. The managers are fast enough for all of it.",
     run=run,
