@@ -92,4 +92,4 @@ def test_every_experiment_says_what_it_is() -> None:
         assert experiment.paper in PAPERS
         assert name == experiment.name == name.lower()
         assert all(len(text) > 5 for text in (experiment.title, experiment.shows, experiment.found)), name
-        assert all(len(text) > 60 for text in (experiment.did, experiment.here)), name
+        assert all(len(text) > 40 for text in (experiment.did, experiment.here)), name

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from pathlib import Path
@@ -46,9 +48,9 @@ def run_many(experiments: Sequence[Experiment], seed: int, out: Path, tell: Tell
                 for job in done:
                     job.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in list((pool._processes or {}).values()):
+            for process in list(pool._processes.values()):  # the pool itself would wait for what they are doing
                 process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
     written = [job.result() for job in jobs]
     (out / REPORT).write_text(page(experiments, written, seed), encoding="utf-8")
@@ -58,6 +60,15 @@ def run_many(experiments: Sequence[Experiment], seed: int, out: Path, tell: Tell
 def _begin(queue: Any) -> None:
     global _queue  # what a worker process is given once
     _queue = queue
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who started it
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _job(name: str, seed: int, out: Path) -> Written:
