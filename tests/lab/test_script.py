@@ -99,3 +99,22 @@ def test_lost_messages(tmp_path: Path) -> None:
     played = play(read_script(path), factory("sweep", {}))
     assert [m.arrived for m in played.history.messages] == [None]
     assert check(played.history).level is Consistency.CONSISTENCY
+
+
+WAKING = HEAD.replace("strategy sweep", "strategy tid-rules session=2")
+
+
+def test_strategies_that_wake_themselves() -> None:
+    steps = "1. S commits X: +R(1, z)\n2. 3 units pass\n3. the rest happens\n4. V shows (1, 5)[2]\n"
+    script = parse_script(WAKING + steps)
+    assert play(script, factory(script.strategy, script.options)).surprises == []
+
+
+def test_views_that_group_and_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"mine.history: view V groups"):
+        parse_script(HEAD.replace("SELECT R.A, T.B FROM", "SELECT count(*) AS n FROM"), "mine.history")
+    with pytest.raises(UsageError, match=r"mine.history: unknown column 'Z'"):
+        parse_script(HEAD.replace("SELECT R.A,", "SELECT R.Z,"), "mine.history")
+    (tmp_path / "binary").write_bytes(b"\xd0\xff\x00")
+    with pytest.raises(UsageError, match="is not a text file"):
+        read_script(tmp_path / "binary")

@@ -22,6 +22,7 @@ from headwater.algebra.bag import Bag, Row
 from headwater.algebra.evaluate import meets
 from headwater.algebra.expressions import compiled
 from headwater.algebra.view import Occurrence, ViewDefinition
+from headwater.model.errors import ViewSqlError
 from headwater.model.names import TableName
 
 Key = Any
@@ -91,7 +92,10 @@ class Spj:
 
     def __init__(self, view: ViewDefinition, columns: Mapping[TableName, Sequence[str]]) -> None:
         if view.aggregation is not None:
-            raise ValueError(f"{view.name} groups; the published algorithms maintain select-project-join views")
+            raise ViewSqlError(
+                f"view {view.name} groups or says DISTINCT",
+                "the published algorithms maintain select-project-join views",
+            )
         self.view = view
         self.n = len(view.occurrences)
         self.tables: tuple[TableName, ...] = tuple(o.table for o in view.occurrences)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.algebra.bag import Bag, Row
-from headwater.algebra.spj import Find, Key, key_of, weight
 from headwater.lab.history import History, Message, State
+from headwater.lab.read_committed import ReadCommitted
 from headwater.lab.script import Script, Step, changes_of, rows_of
 from headwater.lab.source import SourceDatabase
 from headwater.maintenance.strategies.contract import (
@@ -23,9 +23,13 @@ from headwater.maintenance.strategies.contract import (
     Update,
     Wake,
     Work,
+    weight_of,
 )
 from headwater.model.errors import HeadwaterError, UsageError
 from headwater.model.names import TableName
+
+IDLE = 20
+"""So often a strategy may wake up for nothing before it is taken to rest."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Seen:
 
 @dataclass
 class Played:
+    """A whole play: the history, what was seen after each step, and the script's names of its transactions."""
+
     history: History
     seen: list[Seen] = field(default_factory=list)
     names: dict[Label, str] = field(default_factory=dict)
@@ -74,6 +80,8 @@ class _Waiting:
 
 
 class _Player:
+    """One play. A step of kind K is done by the method _K, which gets what the step says."""
+
     def __init__(self, script: Script, factory: Factory) -> None:
         world = script.world
         self.script = script
@@ -89,6 +97,8 @@ class _Player:
             s: SourceDatabase(s, {t: b for t, b in world.initial.items() if t.source == s}) for s in world.sources
         }
         self.labels: dict[str, Label] = {}
+        self.alarms: list[tuple[float, int, Node, Any]] = []
+        self._alarms = 0
 
     def run(self) -> Played:
         for node, process in self.strategy.processes.items():
@@ -146,15 +156,35 @@ class _Player:
                 return self._deliver(message)
         raise self._error(step, f"no answer of {source} to {name} is under way", self._under_way())
 
+    def _pass(self, step: Step, time: str) -> None:
+        until = self.now + float(time)
+        while self.alarms and min(self.alarms)[0] <= until:
+            self._strike()
+        self.now = until
+
     def _rest(self, step: Step) -> None:
+        """Strategies that wake themselves rest when they woke a few times for nothing."""
+        states, idle = len(self.history.states), 0
         for _ in range(100_000):
             if self.flying:
                 self._deliver(self.flying[0])
             elif self.waiting:
                 self._answered(self.waiting[0])
+            elif self.alarms and idle < IDLE:
+                idle = idle + 1 if states == len(self.history.states) else 0
+                states = len(self.history.states)
+                self._strike()
             else:
                 return
         raise self._error(step, "it never comes to rest")
+
+    def _strike(self) -> None:
+        """The next alarm goes off."""
+        alarm = min(self.alarms)
+        self.alarms.remove(alarm)
+        self.now = max(self.now, alarm[0])
+        node, body = alarm[2:]
+        self._do(node, self.strategy.processes[node].receive(node, body, self.now))
 
     def _shows(self, step: Step, view: str, rows: str) -> str:
         held = self._view(step, view)
@@ -206,7 +236,7 @@ class _Player:
     def _answered(self, waiting: _Waiting) -> None:
         self.waiting.remove(waiting)
         ask = waiting.ask
-        value = ask.question.evaluate(_Torn(self.databases[ask.source], waiting.read))
+        value = ask.question.evaluate(ReadCommitted(self.databases[ask.source], waiting.read))
         self.flying.append(_Flying(ask.source, waiting.asker, Answer(ask.source, ask.ticket, value, ask.about)))
 
     def _deliver(self, message: _Flying) -> None:
@@ -221,8 +251,7 @@ class _Player:
         kind, about = type(body).__name__.lower(), getattr(body, "about", ())
         if isinstance(body, Update):
             about = (body.label,)
-        heavy = body.value if isinstance(body, Answer) else body
-        size = weight(heavy) if isinstance(heavy, Bag) else heavy.weight
+        size = weight_of(body.value if isinstance(body, Answer) else body)
         self.history.messages.append(Message(self.now, arrived, message.sender, message.receiver, kind, size, about))
 
     def _do(self, node: Node, effects: Effects) -> None:
@@ -243,33 +272,8 @@ class _Player:
                 self.history.local_joins += effect.joins
             else:
                 assert isinstance(effect, Wake)
-                self.flying.append(_Flying(node, node, effect.body))
-
-
-class _Torn:
-    """A database in which some rows were read earlier than the others: a query under read committed."""
-
-    def __init__(self, database: SourceDatabase, read: Mapping[TableName, Mapping[Row, int]]) -> None:
-        self._database = database
-        self._read = read
-
-    def find(self, table: TableName, positions: tuple[int, ...]) -> Find:
-        now, earlier, key_at = self._database.find(table, positions), self._read.get(table, {}), key_of(positions)
-        if not earlier:
-            return now
-
-        def find(key: Key) -> Iterable[tuple[Row, int]]:
-            rows = {row: count for row, count in now(key) if row not in earlier}
-            rows.update((row, count) for row, count in earlier.items() if count and key_at(row) == key)
-            return rows.items()
-
-        return find
-
-    def rows(self, table: TableName) -> Bag:
-        return Bag(dict(self.find(table, ())(())))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._database, name)
+                self.alarms.append((self.now + effect.after, self._alarms, node, effect.body))
+                self._alarms += 1
 
 
 def shown(bag: Bag) -> str:

@@ -14,21 +14,22 @@
     6. the rest happens                    whatever is under way, in order, until nothing is
     expect complete
 
-Further steps: `DU1 is lost`, and `IS1 reads A(1) for DU1`: a question that is not evaluated at one moment, but row by
-row; rows not read before are read when it is answered. A question reaches its source at once and waits there.
+Further steps: `DU1 is lost`; `5 units pass`, for strategies that wake themselves; and `IS1 reads A(1) for DU1`: a
+question that is not evaluated at one moment, but row by row; rows not read before are read when it is answered. A
+question reaches its source at once and waits there. Each step takes one unit of time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headwater.algebra.bag import Bag, Row
 from headwater.lab.world import World, table_name
-from headwater.model.errors import UsageError
+from headwater.model.errors import HeadwaterError, UsageError
 from headwater.model.names import TableName
 
 
@@ -56,29 +57,44 @@ class Script:
     comment: str = ""
 
 
-FORMS: Mapping[str, str] = {
-    "commits": r"(?P<source>\w+) commits (?P<name>\w+): (?P<changes>.+)",
-    "arrives": r"(?P<name>\w+) arrives(?: at (?P<node>\w+))?",
-    "lost": r"(?P<name>\w+) is lost",
-    "reads": r"(?P<source>\w+) reads (?P<row>\w+\(.*\)) for (?P<name>\w+)",
-    "answers": r"(?P<source>\w+) answers (?P<name>\w+)",
-    "answer": r"(?P<source>\w+)'s answer to (?P<name>\w+) arrives",
-    "rest": r"the rest happens",
-    "shows": r"(?P<view>\w+) shows(?: (?P<rows>.*))?",
-    "holds": r"(?P<view>\w+) holds(?: (?P<rows>.*))?",
+class Form(NamedTuple):
+    """A kind of step: how it is written, and how it is recognised."""
+
+    written: str
+    pattern: str
+
+
+FORMS: Mapping[str, Form] = {
+    "commits": Form(
+        "SOURCE commits NAME: +TABLE(1, 2) -TABLE(3, 4)", r"(?P<source>\w+) commits (?P<name>\w+): (?P<changes>.+)"
+    ),
+    "arrives": Form("NAME arrives", r"(?P<name>\w+) arrives(?: at (?P<node>\w+))?"),
+    "lost": Form("NAME is lost", r"(?P<name>\w+) is lost"),
+    "reads": Form("SOURCE reads TABLE(1, 2) for NAME", r"(?P<source>\w+) reads (?P<row>\w+\(.*\)) for (?P<name>\w+)"),
+    "answers": Form("SOURCE answers NAME", r"(?P<source>\w+) answers (?P<name>\w+)"),
+    "answer": Form("SOURCE's answer to NAME arrives", r"(?P<source>\w+)'s answer to (?P<name>\w+) arrives"),
+    "pass": Form("5 units pass", r"(?P<time>\d+(?:\.\d+)?) units? pass(?:es)?"),
+    "rest": Form("the rest happens", r"the rest happens"),
+    "shows": Form("VIEW shows (1, 2) (3, 4)[2]", r"(?P<view>\w+) shows(?: (?P<rows>.*))?"),
+    "holds": Form("VIEW holds (1, 2)[-1]", r"(?P<view>\w+) holds(?: (?P<rows>.*))?"),
 }
-_COMPILED = {kind: re.compile(f"^{pattern}$") for kind, pattern in FORMS.items()}
+_COMPILED = {kind: re.compile(f"^{form.pattern}$") for kind, form in FORMS.items()}
 _TABLE = re.compile(r"^(?P<table>\w+\.\w+)\((?P<columns>[\w, ]*)\)\s*=\s*(?P<rows>.*)$")
 _VIEW = re.compile(r"^view (?P<name>\w+)\s*=\s*(?P<sql>.+)$")
 _ROW = re.compile(r"(?P<sign>[+-]?)(?P<table>\w*)\((?P<values>[^()]*)\)(?:\[(?P<count>-?\d+)\])?")
 
 
 def read_script(path: Path) -> Script:
-    return parse_script(path.read_text(encoding="utf-8"), str(path))
+    try:
+        return parse_script(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not a text file", _HINT) from None
 
 
 @dataclass
 class _Read:
+    """What has been read of a file so far."""
+
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     rows: dict[str, list[Row]] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
@@ -102,7 +118,11 @@ def parse_script(text: str, file: str = "<text>") -> Script:
         raise UsageError(f"{file} has no {'tables' if not read.tables else 'view'}", _HINT)
     if not read.strategy:
         raise UsageError(f"{file} names no strategy", "add a line like: strategy sweep")
-    world = World.of(read.tables, read.views, read.rows)
+    try:
+        world = World.of(read.tables, read.views, read.rows)
+        _ = world.compiled
+    except HeadwaterError as error:
+        raise UsageError(f"{file}: {error.what}", error.fix) from None
     title = read.comment[0] if read.comment else Path(file).stem
     return Script(
         title, world, read.strategy, read.options, tuple(read.steps), read.expected, file, "\n".join(read.comment[1:])
@@ -138,15 +158,9 @@ def _step(number: int, line: str, file: str) -> Step:
     for kind, pattern in _COMPILED.items():
         if match := pattern.match(text):
             return Step(number, text, kind, {k: v or "" for k, v in match.groupdict().items()})
-    forms = ", ".join(f"'{_shown(f)}'" for f in FORMS.values())
-    raise UsageError(f"{file}:{number}: {line!r} is not a step", f"steps are: {forms}")
-
-
-def _shown(pattern: str) -> str:
-    """A form as a person writes it."""
-    text = re.sub(r"\(\?: ?at [^)]*\)\)\?", "", pattern)
-    text = re.sub(r"\(\?: ?\(\?P<rows>\.\*\)\)\?", " ROWS", text)
-    return re.sub(r"\(\?P<(\w+)>(?:[^()]|\\[()])*\)", lambda m: m[1].upper(), text)
+    raise UsageError(
+        f"{file}:{number}: {line!r} is not a step", "steps are: " + "; ".join(f.written for f in FORMS.values())
+    )
 
 
 def rows_of(text: str, line: int, file: str) -> list[tuple[Row, int]]:
@@ -178,12 +192,9 @@ def _values(text: str) -> Row:
     return tuple(_value(v.strip()) for v in text.split(",")) if text.strip() else ()
 
 
-_WORDS: Mapping[str, Callable[[], Any]] = {"NULL": lambda: None}
-
-
 def _value(text: str) -> Any:
-    if text in _WORDS:
-        return _WORDS[text]()
+    if text == "NULL":
+        return None
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     return text.strip("'")
