@@ -179,6 +179,10 @@ def check(
         raise HeadwaterError(f"the history does not have {wanted.value}{undecided}", "the witness above says why")
 
 
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
 def _compare(played: Played, expected: str, level: Consistency, strategy: str) -> None:
     """What the file says should be, beside what was."""
     wrong = [f"line {s.step.line}: {s.step.text}: {s.wrong}" for s in played.surprises]
@@ -259,7 +263,8 @@ def record(
         types = {t: {f.name: f.type for f in schema} for t, schema in recording.schemas.items()}
         write_history(history, out, types)
     messages().print(
-        f"{out}: {len(history.transactions)} transactions, {len(history.states)} states of {len(history.views)} views",
+        f"{out}: {_count(len(history.transactions), 'transaction')}, {_count(len(history.states), 'state')} of "
+        f"{_count(len(history.views), 'view')}",
         markup=False,
     )
     if recording.not_complete:
