@@ -11,7 +11,7 @@ from headwater.lab.history import History
 from headwater.lab.network import Link, Network, exponential
 from headwater.lab.simulation import Capacity, Conditions
 from headwater.lab.workload import Mix, chain, every, poisson, updates, weighted
-from headwater.lab.world import World
+from headwater.lab.world import World, after
 
 
 def generated(seed: int) -> tuple[World, Conditions]:
@@ -33,8 +33,4 @@ def disordered(conditions: Conditions) -> Conditions:
 
 def recomputed(world: World, history: History) -> Bag:
     """The view over the sources at the end."""
-    tables = dict(world.initial)
-    for update in history.transactions:
-        for table, change in update.changes.items():
-            tables[table] = tables[table] + change
-    return world.compiled[0].evaluate(tables)
+    return world.compiled[0].evaluate(after(world.initial, history.transactions))

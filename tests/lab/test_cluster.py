@@ -14,7 +14,7 @@ from headwater.lab.levels import Consistency
 from headwater.lab.network import Link, Network, constant, exponential
 from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
 from headwater.lab.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.world import Planned, World, table_name
+from headwater.lab.world import Planned, World, after, table_name
 from headwater.maintenance.strategies.auxiliary import equal_groups, materialized, sweep_order
 from headwater.maintenance.strategies.cluster_naive import cluster_naive
 from headwater.maintenance.strategies.contract import Factory, Setting
@@ -22,6 +22,7 @@ from headwater.maintenance.strategies.equal_partition import Holder, Home, equal
 from headwater.maintenance.strategies.frequency_partition import frequency_partition
 from headwater.maintenance.strategies.simple_parallel import Route, simple_parallel
 from headwater.maintenance.strategies.sweep import sweep
+from headwater.model.errors import HeadwaterError
 
 
 def star(seed: int) -> World:
@@ -57,8 +58,7 @@ def follows_arrival(world: World, history: History) -> bool:
         if label.number != position[label.source] + 1:
             return False
         position[label.source] = label.number
-        for table, change in known[label].changes.items():
-            tables[table] = tables[table] + change
+        tables = after(tables, [known[label]])
         held = held + dict(state.changes)["V"]
         if held != world.compiled[0].evaluate(tables):
             return False
@@ -178,11 +178,7 @@ def test_auxiliary_views_are_maintained_too(groups: tuple[tuple[int, ...], ...])
     world = busy(star(5), 5)
     strategy = partitioned(world.setting(), groups, r=1)
     history = Simulation(world, strategy, loose(5), 5).run()
-    tables = dict(world.initial)
-    for update in history.transactions:
-        for table, change in update.changes.items():
-            tables[table] = tables[table] + change
-    setting = Setting(world.compiled[0], world.setting().homes, tables)
+    setting = Setting(world.compiled[0], world.setting().homes, after(world.initial, history.transactions))
     holders = [p._holder if isinstance(p, Home) else p for p in strategy.processes.values()]
     assert all(isinstance(h, Holder) and h.av == materialized(setting, h.group) for h in holders)
     assert sorted(h.group for h in holders if isinstance(h, Holder)) == sorted(groups)
@@ -192,5 +188,10 @@ def test_a_source_with_two_tables_is_refused() -> None:
     world = World.of(
         {"S1.R": ("A",), "S1.S": ("A",)}, {"V": "SELECT R.A FROM S1.R JOIN S1.S ON R.A = S.A"}, {"S1.R": [(1,)]}
     )
-    with pytest.raises(ValueError, match="a source of its own"):
+    with pytest.raises(HeadwaterError, match="a source of its own"):
         simulate(world, equal_partition(2))
+
+
+def test_frequencies_are_one_for_each_relation() -> None:
+    with pytest.raises(HeadwaterError, match="2 update frequencies for the 5 relations"):
+        simulate(star(0), frequency_partition(2, [1.0, 2.0]))

@@ -10,9 +10,10 @@ from headwater.lab.levels import Consistency
 from headwater.lab.network import Link, Network, constant
 from headwater.lab.simulation import Capacity, Conditions, simulate
 from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World
+from headwater.lab.world import World, after
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.sweep import sweep
+from headwater.model.errors import HeadwaterError
 from lab.interference import generated, recomputed
 
 SEEDS = range(600)
@@ -35,8 +36,7 @@ def test_strongly_consistent_and_never_a_wrong_state() -> None:
             for label in state.covers:
                 position[label.source] += 1
                 assert label.number == position[label.source], f"seed {seed}"
-                for table, change in updates_by_label[label].changes.items():
-                    tables[table] = tables[table] + change
+                tables = after(tables, [updates_by_label[label]])
             content = content + dict(state.changes)["V"]
             assert content == world.compiled[0].evaluate(tables), f"seed {seed}"
         assert sum(position.values()) == len(done.transactions), f"seed {seed}"
@@ -99,3 +99,9 @@ def test_no_commit_until_a_time(until: float) -> None:
     stopped = Conditions(conditions.network, conditions.capacity, until=until)
     assert simulate(world, nested_sweep(), stopped).states == []
     assert simulate(world, nested_sweep(depth=2), stopped).states != []
+
+
+def test_a_source_with_two_tables_is_refused() -> None:
+    world = World.of({"S.R": ("A",), "S.T": ("A",)}, {"V": "SELECT R.A FROM S.R JOIN S.T ON R.A = T.A"}, {})
+    with pytest.raises(HeadwaterError, match="one relation per source"):
+        simulate(world, nested_sweep())

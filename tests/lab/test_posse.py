@@ -9,7 +9,7 @@ import pytest
 
 from headwater.algebra.bag import Bag
 from headwater.lab.checker import check
-from headwater.lab.experiments.table4_setup import questions_at_once, view_changes_at_once
+from headwater.lab.features import questions_at_once, view_changes_at_once
 from headwater.lab.history import History
 from headwater.lab.levels import Consistency
 from headwater.lab.network import Link, Network, exponential

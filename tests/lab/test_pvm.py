@@ -9,9 +9,9 @@ from headwater.lab.checker import check
 from headwater.lab.cost_model import local_queries, remote_queries
 from headwater.lab.experiment import Run
 from headwater.lab.experiments import pvm_equations, pvm_fig22
-from headwater.lab.experiments.pvm_setup import EVEN, Load, history
 from headwater.lab.levels import Consistency
 from headwater.lab.network import constant
+from headwater.lab.settings.pvm import EVEN, Load, history
 from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
 from headwater.lab.workload import Mix, chain, every, in_turn, updates
 from headwater.lab.world import Planned, World, table_name

@@ -13,10 +13,10 @@ from headwater.lab.checker import Verdict, check
 from headwater.lab.experiment import Run
 from headwater.lab.experiments import c_strobe_messages
 from headwater.lab.experiments.c_strobe_messages import worst
-from headwater.lab.experiments.table4_setup import DISTANT, interfering
 from headwater.lab.keyed import keys_of
 from headwater.lab.levels import Consistency
 from headwater.lab.network import Link, Network, constant
+from headwater.lab.settings.table4 import DISTANT, interfering
 from headwater.lab.simulation import Capacity, Conditions, simulate
 from headwater.lab.workload import Mix, chain, in_turn, poisson, updates
 from headwater.lab.world import Planned, World, table_name

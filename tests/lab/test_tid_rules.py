@@ -12,13 +12,13 @@ from headwater.algebra.bag import Bag
 from headwater.lab.checker import check
 from headwater.lab.experiments.tid_lost_notifications import by_post, conditions
 from headwater.lab.experiments.tid_several_tables import split
-from headwater.lab.history import History
 from headwater.lab.levels import Consistency
 from headwater.lab.network import Link, Network, exponential
 from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
 from headwater.lab.source import SourceDatabase
 from headwater.lab.workload import Mix, poisson, updates, weighted
 from headwater.lab.world import Planned, World, table_name
+from headwater.maintenance.strategies.change_propagation import States, add, delete, states, terms
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Ask,
@@ -31,16 +31,8 @@ from headwater.maintenance.strategies.contract import (
     Wake,
 )
 from headwater.maintenance.strategies.sweep import sweep
-from headwater.maintenance.strategies.tid_rules import (
-    Join,
-    States,
-    TidRules,
-    add,
-    delete,
-    states,
-    terms,
-    tid_rules,
-)
+from headwater.maintenance.strategies.tid_rules import Join, TidRules, tid_rules
+from lab.interference import recomputed
 
 AB = ("A", "B")
 SEVERAL = (
@@ -78,14 +70,6 @@ def slow(world: World) -> Conditions:
         Capacity(2, exponential(1.0)),
         until=max(t.at for t in world.transactions) + 120.0,
     )
-
-
-def final(world: World, history: History) -> Bag:
-    tables = dict(world.initial)
-    for update in history.transactions:
-        for table, change in update.changes.items():
-            tables[table] = tables[table] + change
-    return world.compiled[0].evaluate(tables)
 
 
 # The rules
@@ -161,7 +145,7 @@ def test_strong_on_generated_histories(name: str, session: float) -> None:
     for seed in range(12):
         world = busy(VIEWS[name], seed)
         history = simulate(world, tid_rules(session), slow(world), seed)
-        assert history.final()["V"] == final(world, history)
+        assert history.final()["V"] == recomputed(world, history)
         verdict = check(history)
         assert Consistency.STRONG in verdict.holds, f"seed {seed}: {verdict}"
         covered = [label for state in history.states for label in state.covers]
@@ -182,7 +166,7 @@ def test_notifications_are_not_used() -> None:
     ]
     assert all("update" not in history.kinds() for history in histories)
     assert all(history.states == histories[0].states for history in histories)
-    assert histories[0].final()["V"] == final(world, histories[0])
+    assert histories[0].final()["V"] == recomputed(world, histories[0])
 
 
 def test_handled_transactions_leave_the_delta_tables() -> None:
@@ -257,7 +241,7 @@ def test_a_session_that_failed_is_ended_without_double_effect(at: type[Commit] |
         strategy = Strategy({WAREHOUSE: process}, lambda source: ())
         history = Simulation(world, strategy, slow(world), seed).run()
         assert process.failed
-        assert history.final()["V"] == final(world, history)
+        assert history.final()["V"] == recomputed(world, history)
         assert Consistency.STRONG in check(history).holds
 
 
@@ -268,5 +252,5 @@ def test_without_what_was_kept_a_session_counts_twice() -> None:
         world = busy(SEVERAL, seed)
         strategy = Strategy({WAREHOUSE: Failing(world.setting(), Commit, remembers=False)}, lambda source: ())
         history = Simulation(world, strategy, slow(world), seed).run()
-        wrong += history.final()["V"] != final(world, history)
+        wrong += history.final()["V"] != recomputed(world, history)
     assert wrong

@@ -18,6 +18,7 @@ from headwater.maintenance.strategies.tree_partition import (
     max_min_partition,
     minimum_spanning_tree,
 )
+from headwater.model.errors import HeadwaterError
 
 
 def tree_of(n: int, random: Random) -> list[Edge]:
@@ -58,7 +59,7 @@ def test_a_path_by_hand() -> None:
 
 @pytest.mark.parametrize("k", [0, 4])
 def test_groups_cannot_be_empty(k: int) -> None:
-    with pytest.raises(ValueError, match="cannot be put into"):
+    with pytest.raises(HeadwaterError, match="cannot be put into"):
         max_min_partition([1, 1, 1], [(0, 1), (1, 2)], k)
 
 

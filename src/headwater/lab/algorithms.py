@@ -91,10 +91,14 @@ def _concurrency(options: Options) -> Concurrency:
 
 def _by_frequency(options: Options) -> Factory:
     """Equally frequent updates, unless it is told of others."""
+    k, text = _number(options, "k", 2), options.get("frequencies", "")
+    try:
+        said = [float(f) for f in text.split(",") if f]
+    except ValueError:
+        raise UsageError(f"frequencies={text}: not numbers", "write frequencies=3,1,2") from None
 
     def factory(setting: Setting) -> Strategy:
-        said = [float(f) for f in options.get("frequencies", "").split(",") if f] or [1.0] * setting.view.n
-        return frequency_partition(_number(options, "k", 2), said)(setting)
+        return frequency_partition(k, said or [1.0] * setting.view.n)(setting)
 
     return factory
 

@@ -12,6 +12,16 @@ from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 
+PAPERS: Mapping[str, str] = {
+    "PVM": "PVM: Parallel multisource view maintenance",
+    "MVC": "MVC: Multiple view consistency for data warehousing",
+    "TID": "TID rules: Incremental maintenance of multi-source views",
+    "Cluster": "Cluster: Parallel maintenance on personal computer clusters",
+    "Pull-Push": "Pull-Push: View maintenance in mobile environments",
+    "ours": "Ours: the wave beside all of them",
+}
+"""What an experiment's `paper` may be, with its heading in the report; in this order."""
+
 Kind = Literal["lines", "bars", "stacked", "grid"]
 
 
@@ -73,7 +83,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Experiment:
-    """`name` is what a person types; `paper` one of PVM, MVC, TID, Cluster, Pull-Push, ours; `shows` where in it."""
+    """`name` is what a person types; `paper` one of PAPERS; `shows` where in it."""
 
     name: str
     paper: str

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.view import ViewDefinition
-from headwater.maintenance.strategies.contract import WAREHOUSE, Label, Node, Update
+from headwater.maintenance.strategies.contract import Label, Node, Update
 from headwater.model.names import TableName
 
 HEADER = 16
@@ -118,8 +118,10 @@ class History:
         committed = {u.label: u.at for u in self.transactions}
         return [s.at - committed[label] for s in self.states for label in s.covers if label in committed]
 
-    def sent_by(self, node: Node = WAREHOUSE) -> int:
-        return sum(1 for m in self.messages if m.sender == node)
+    @property
+    def states_before_last_commit(self) -> int:
+        """States that the warehouse reached while the sources were still changing."""
+        return sum(1 for state in self.states if state.at <= self.last_commit)
 
 
 def _visible(counts: Mapping[tuple[object, ...], int]) -> Bag:

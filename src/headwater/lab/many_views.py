@@ -8,14 +8,14 @@ merge process out of step, and each message takes the merge process a moment (th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.spj import Spj, weight
-from headwater.lab.history import History
+from headwater.lab.history import History, State
 from headwater.lab.network import Delay
 from headwater.lab.workload import every, in_turn, updates
 from headwater.lab.world import World
@@ -37,6 +37,8 @@ from headwater.merge.kinds import MergeProcess
 from headwater.model.names import TableName
 
 Merging = Callable[[ViewUpdateTable], MergeProcess]
+PAINTING: Merging = Painting
+SIMPLE: Merging = SimplePainting
 
 
 class Rel(NamedTuple):
@@ -78,7 +80,7 @@ class Plan:
     computing: Delay
     batch: bool = False
     merges: Mapping[str, Node] = field(default_factory=dict)
-    merging: Merging = SimplePainting
+    merging: Merging = SIMPLE
 
 
 def star(views_per_table: int, tables: int = 4) -> World:
@@ -99,6 +101,7 @@ def busy_star(views_per_table: int, n: int, rate: float, seed: int, tables: int 
 
 
 def many_views(world: World, plan: Plan, seed: int) -> Strategy:
+    """All of figure 1; the integrator and the managers are at one node, so between them nothing takes time."""
     nodes = sorted(set(plan.merges.values()))
     merges = {node: Merge([v for v, at in plan.merges.items() if at == node], plan.merging) for node in nodes}
     return Strategy({WAREHOUSE: Managers(world.compiled, plan, Random(seed)), **merges})
@@ -175,7 +178,6 @@ class Merge:
 
     def __init__(self, views: Sequence[str], merging: Merging) -> None:
         self._merge = merging(ViewUpdateTable(tuple(views)))
-        self.most_waiting = 0
 
     def start(self) -> Effects:
         return ()
@@ -185,7 +187,6 @@ class Merge:
             released = self._merge.relevance(body.row, body.views)
         else:
             released = self._merge.action_list(ActionList(body.view, body.row, body))
-        self.most_waiting = max(self.most_waiting, len(self._merge.table))
         effects: list[Effect] = [Work()]
         for transaction in released:
             lists: list[Computed] = [a.actions for a in transaction.actions]
@@ -200,15 +201,7 @@ class Merge:
 def delays(history: History, world: World) -> list[float]:
     """For each view and each transaction that concerns it: how long after its commit the view showed it."""
     committed = {u.label: u.at for u in history.transactions}
-    tables = {spj.name: set(spj.tables) for spj in world.compiled}
-    changed = {u.label: set(u.changes) for u in history.transactions}
-    found = []
-    for state in history.states:
-        for view, _ in state.changes:
-            for label in state.covers:
-                if changed[label] & tables[view]:
-                    found.append(state.at - committed[label])
-    return found
+    return [state.at - committed[label] for state, labels in _brought(history, world) for label in labels]
 
 
 def torn(history: History, world: World) -> float:
@@ -219,17 +212,17 @@ def torn(history: History, world: World) -> float:
     shown: dict[Label, int] = {}
     half: set[Label] = set()
     bad = 0
-    tables = {spj.name: set(spj.tables) for spj in world.compiled}
-    changed = {u.label: set(u.changes) for u in history.transactions}
-    for state in history.states:
-        for view, _ in state.changes:
-            for label in state.covers:
-                if changed[label] & tables[view]:
-                    shown[label] = shown.get(label, 0) + 1
-                    (half.discard if shown[label] == wanted[label] else half.add)(label)
+    for _, labels in _brought(history, world):
+        for label in labels:
+            shown[label] = shown.get(label, 0) + 1
+            (half.discard if shown[label] == wanted[label] else half.add)(label)
         bad += bool(half)
     return bad / max(1, len(history.states))
 
 
-PAINTING: Merging = Painting
-SIMPLE: Merging = SimplePainting
+def _brought(history: History, world: World) -> Iterator[tuple[State, list[Label]]]:
+    """Each state, and the transactions that it brings in; one that concerns several of its views, once for each."""
+    tables = {spj.name: set(spj.tables) for spj in world.compiled}
+    changed = {u.label: set(u.changes) for u in history.transactions}
+    for state in history.states:
+        yield state, [label for view, _ in state.changes for label in state.covers if changed[label] & tables[view]]

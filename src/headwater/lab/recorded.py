@@ -73,8 +73,11 @@ def _lines(history: History, types: Mapping[TableName, Mapping[str, pa.DataType]
         line = {"transaction": list(update.label), "at": update.at, "changes": changes}
         yield {**line, "part_of": update.part_of} if update.part_of else line
     for state in history.states:
-        changed = {view: _bag(bag) for view, bag in state.changes}
-        yield {"state": changed, "at": state.at, "covers": [list(label) for label in state.covers]}
+        changed: dict[str, Bag] = {}
+        for view, bag in state.changes:  # a view may stand there twice
+            changed[view] = changed.get(view, Bag()) + bag
+        said = {view: _bag(bag) for view, bag in changed.items()}
+        yield {"state": said, "at": state.at, "covers": [list(label) for label in state.covers]}
 
 
 def _parsed(path: Path, number: int, text: str) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def _headed(head: Mapping[str, Any], path: Path) -> History:
 def _take(history: History, line: Mapping[str, Any], where: str) -> None:
     try:
         if "transaction" in line:
-            label = Label(*line["transaction"])
+            label = _label(line["transaction"])
             changes = {_table(t): _bag_of(rows) for t, rows in line["changes"].items()}
             unknown = set(changes) - set(history.columns)
             if unknown:
@@ -116,7 +119,7 @@ def _take(history: History, line: Mapping[str, Any], where: str) -> None:
             history.transactions.append(Update(label, changes, float(line["at"]), "", line.get("part_of", "")))
         elif "state" in line:
             changed = tuple((view, _bag_of(rows)) for view, rows in line["state"].items())
-            covers = tuple(Label(*label) for label in line.get("covers", ()))
+            covers = tuple(_label(pair) for pair in line.get("covers", ()))
             history.states.append(State(float(line["at"]), changed, covers))
         else:
             raise UsageError(f"{where}: neither a transaction nor a state", _FORM)
@@ -124,6 +127,11 @@ def _take(history: History, line: Mapping[str, Any], where: str) -> None:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{where}: {type(error).__name__}: {error}", _FORM) from None
+
+
+def _label(pair: list[Any]) -> Label:
+    label = Label(*pair)
+    return Label(str(label.source), int(label.number))
 
 
 def _table(text: str) -> TableName:

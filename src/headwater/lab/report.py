@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from headwater.lab.experiment import Claim, Experiment, Findings
+from headwater.lab.experiment import PAPERS, Claim, Experiment, Findings
 from headwater.lab.plot import drawn, png, svg
 
 
@@ -85,13 +85,11 @@ def page(experiments: Sequence[Experiment], written: Sequence[Written], seed: in
     total = sum(len(w.claims) for w in written)
     held = sum(w.held for w in written)
     contents = "".join(
-        f"<h3>{_PAPERS.get(p, p)}</h3><ul>"
-        + "".join(_entry(e, by_name[e.name]) for e in shown if e.paper == p)
-        + "</ul>"
+        f"<h3>{PAPERS[p]}</h3><ul>" + "".join(_entry(e, by_name[e.name]) for e in shown if e.paper == p) + "</ul>"
         for p in papers
     )
     body = "".join(
-        f'<section class="paper"><h2>{_PAPERS.get(p, p)}</h2>'
+        f'<section class="paper"><h2>{PAPERS[p]}</h2>'
         + "".join(_section(e, by_name[e.name]) for e in shown if e.paper == p)
         + "</section>"
         for p in papers
@@ -99,16 +97,6 @@ def page(experiments: Sequence[Experiment], written: Sequence[Written], seed: in
     return _PAGE.format(
         style=_STYLE, contents=contents, body=body, seed=seed, total=total, held=held, experiments=len(shown)
     )
-
-
-_PAPERS = {
-    "PVM": "PVM: Parallel multisource view maintenance",
-    "MVC": "MVC: Multiple view consistency for data warehousing",
-    "TID": "TID rules: Incremental maintenance of multi-source views",
-    "Cluster": "Cluster: Parallel maintenance on personal computer clusters",
-    "Pull-Push": "Pull-Push: View maintenance in mobile environments",
-    "ours": "Ours: the wave beside all of them",
-}
 
 
 def _entry(experiment: Experiment, written: Written) -> str:

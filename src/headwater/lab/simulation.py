@@ -18,12 +18,10 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from headwater.algebra.bag import Bag
-from headwater.algebra.spj import weight
 from headwater.lab.history import History, Message, Service, State
 from headwater.lab.network import Delay, Link, Network, constant
 from headwater.lab.source import SourceDatabase
-from headwater.lab.world import World
+from headwater.lab.world import Planned, World
 from headwater.maintenance.strategies.contract import (
     Answer,
     Ask,
@@ -36,6 +34,7 @@ from headwater.maintenance.strategies.contract import (
     Update,
     Wake,
     Work,
+    weight_of,
 )
 
 ONE = constant(1.0)
@@ -87,15 +86,9 @@ class _Server:
 
 
 class Simulation:
-    """One run. `content` are the views at the beginning, computed if not given."""
+    """One run of a strategy that may be for several views."""
 
-    def __init__(
-        self,
-        world: World,
-        strategy: Strategy,
-        conditions: Conditions,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, world: World, strategy: Strategy, conditions: Conditions, seed: int = 0) -> None:
         self.world = world
         self.strategy = strategy
         self.conditions = conditions
@@ -148,7 +141,7 @@ class Simulation:
 
     # Sources
 
-    def _transaction(self, planned: Any) -> None:
+    def _transaction(self, planned: Planned) -> None:
         server = self.servers[planned.source]
         update = server.database.commit(planned.changes, self.now, planned.part_of)
         self.history.transactions.append(update)
@@ -176,8 +169,8 @@ class Simulation:
     def _answered(self, what: tuple[_Server, Node, Ask, float]) -> None:
         server, asker, ask, start = what
         value = ask.question.evaluate(server.database)
-        if server.capacity.per_value and start >= 0:
-            extra = server.capacity.per_value * _weight(value)
+        if server.capacity.per_value:
+            extra = server.capacity.per_value * weight_of(value)
             if extra:  # evaluated again when its time is over: the answer is of that moment
                 self._at(self.now + extra, self._finished, (server, asker, ask, start))
                 return
@@ -191,7 +184,7 @@ class Simulation:
         source = ask.source
         if self.conditions.record_messages:
             self.history.services.append(Service(source, start, self.now, asker, ask.about))
-        self._send(source, asker, "answer", Answer(source, ask.ticket, value, ask.about), _weight(value), ask.about)
+        self._send(source, asker, "answer", Answer(source, ask.ticket, value, ask.about), weight_of(value), ask.about)
         server.busy -= 1
         if server.waiting:
             self._serve(server, *server.waiting.popleft())
@@ -248,11 +241,10 @@ class Simulation:
         """Carry out what a process wants. Local work delays what follows it, and all that the node does later."""
         busy = self._busy_until.get(node, 0.0)
         for effect in effects:
-            kind = type(effect)
-            if kind is Work:
-                self.history.local_joins += effect.joins  # type: ignore[union-attr]  # `kind` says so
+            if isinstance(effect, Work):
+                self.history.local_joins += effect.joins
                 if self.conditions.local:
-                    busy = max(busy, self.now) + effect.joins * self.conditions.local  # type: ignore[union-attr]
+                    busy = max(busy, self.now) + effect.joins * self.conditions.local
                     self._busy_until[node] = busy
             elif busy > self.now:
                 self._at(busy, self._effect, (node, effect))
@@ -272,7 +264,3 @@ class Simulation:
         else:
             assert isinstance(effect, Wake)
             self._at(self.now + effect.after, self._arrive, (node, node, effect.body))
-
-
-def _weight(value: Any) -> int:
-    return weight(value) if isinstance(value, Bag) else int(value.weight)

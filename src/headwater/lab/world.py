@@ -8,11 +8,11 @@ from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
-from headwater.algebra.bag import Bag
+from headwater.algebra.bag import Bag, Row
 from headwater.algebra.parse import define, parse_views
 from headwater.algebra.spj import Spj
 from headwater.algebra.view import ViewDefinition
-from headwater.maintenance.strategies.contract import Node, Setting
+from headwater.maintenance.strategies.contract import Node, Setting, Update
 from headwater.model.errors import UnknownName
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import Column, TableSchema
@@ -20,7 +20,8 @@ from headwater.model.schema import Column, TableSchema
 
 @dataclass(frozen=True)
 class Planned:
-    """A transaction that a source will commit: at a time (None: when a script says so), what it changes."""
+    """A transaction that a source will commit: when, and what it changes. `part_of` names the transaction over several
+    sources that it is a part of, if any."""
 
     at: float
     source: Node
@@ -38,7 +39,7 @@ class World:
     transactions: tuple[Planned, ...] = field(default=())
 
     @staticmethod
-    def of(tables: Mapping[str, Sequence[str]], views: Mapping[str, str], rows: Mapping[str, Iterable[tuple]]) -> World:  # type: ignore[type-arg]
+    def of(tables: Mapping[str, Sequence[str]], views: Mapping[str, str], rows: Mapping[str, Iterable[Row]]) -> World:
         """`tables` maps `source.table` to its columns, `views` a name to its SELECT, `rows` a table to what it holds
         at the beginning."""
         columns = {table_name(name): tuple(cs) for name, cs in tables.items()}
@@ -62,6 +63,15 @@ class World:
     def having(self, transactions: Iterable[Planned]) -> World:
         """The same world, where these happen."""
         return replace(self, transactions=tuple(sorted(transactions, key=lambda t: t.at)))
+
+
+def after(tables: Mapping[TableName, Bag], transactions: Iterable[Planned | Update]) -> dict[TableName, Bag]:
+    """What tables hold once these have happened."""
+    held = dict(tables)
+    for transaction in transactions:
+        for table, change in transaction.changes.items():
+            held[table] = held[table] + change
+    return held
 
 
 def table_name(text: str) -> TableName:

@@ -6,16 +6,15 @@ import importlib
 import pkgutil
 import re
 
-from headwater.lab.experiment import Experiment
-
-PAPERS = ("PVM", "MVC", "TID", "Cluster", "Pull-Push", "ours")
+from headwater.lab.experiment import PAPERS, Experiment
 
 
 def all_experiments() -> dict[str, Experiment]:
     """By name; paper by paper."""
     modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
-    found: list[Experiment] = [m.EXPERIMENT for m in modules if hasattr(m, "EXPERIMENT")]
-    return {e.name: e for e in sorted(found, key=lambda e: (PAPERS.index(e.paper), _as_read(e.name)))}
+    papers = list(PAPERS)
+    found: list[Experiment] = [m.EXPERIMENT for m in modules]
+    return {e.name: e for e in sorted(found, key=lambda e: (papers.index(e.paper), _as_read(e.name)))}
 
 
 def _as_read(name: str) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ from math import perm
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.table4_setup import DISTANT, Algorithm, interfering, named
+from headwater.lab.settings.table4 import DISTANT, Algorithm, interfering, named
 from headwater.lab.simulation import simulate
 from headwater.lab.world import World
 

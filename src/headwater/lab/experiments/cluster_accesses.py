@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import ceil
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.cluster_speedup import ALONE, EVEN, PCS, RELATIONS, UPDATES, parallel, waiting
-from headwater.lab.history import History
+from headwater.lab.history import HEADER, VALUE, History
+from headwater.lab.settings.cluster import ALONE, EVEN, PCS, RELATIONS, UPDATES, parallel, waiting
 from headwater.lab.simulation import simulate
 
 QUEUES = ("assigned", "forwarded", "numbered")
@@ -115,7 +115,7 @@ EXPERIMENT = Experiment(
     did="The paper argues: an update is evaluated inside its group of ⌈n/K⌉ relations by asking their sources, and "
     "the other auxiliary views are at hand inside the cluster.",
     found="⌈n/K⌉ accesses instead of n, and smaller queues at the PCs, at the expense of auxiliary views.",
-    here=f"The runs of cluster-speedup: {RELATIONS} relations, {UPDATES} updates. Bytes are {16} per message and 8 per "
-    "value. A question that is relayed by the home of V is counted once, where it goes to the source.",
+    here=f"The runs of cluster-speedup: {RELATIONS} relations, {UPDATES} updates. Bytes are {HEADER} per message and "
+    f"{VALUE} per value. A question that is relayed by the home of V is counted once, where it goes to the source.",
     run=run,
 )

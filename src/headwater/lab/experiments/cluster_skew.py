@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.cluster_speedup import DOMAIN, EVEN, RELATIONS, line
+from headwater.lab.settings.cluster import DOMAIN, EVEN, RELATIONS, UPDATES, line
 from headwater.lab.simulation import simulate
 from headwater.lab.workload import Mix, every, updates, weighted
 from headwater.lab.world import World
@@ -18,7 +18,6 @@ from headwater.maintenance.strategies.tree_partition import Groups, appro_partit
 from headwater.maintenance.strategies.waves import wave
 
 K = 4
-UPDATES = 64
 EXPONENTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 RUNS = 4
 
@@ -97,6 +96,7 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
     skewed = [row for row in rows if row["exponent"] > 0]
     gains = [row["equal partition"] / row["frequency partition"] for row in skewed]
     exponents = ", ".join(f"{row['exponent']:g}" for row in rows)
+    some = f"exponents from {skewed[0]['exponent']:g}"
     balance = [(row["equal, updates"], row["frequency, updates"]) for row in skewed]
     return [
         Claim(
@@ -107,7 +107,7 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
         ),
         Claim(
             "each auxiliary view of the frequency partition has equal update frequency aggregately",
-            "busiest group's updates, times the average, equal / frequency partition, exponents from 0.5: "
+            f"busiest group's updates, times the average, equal / frequency partition, {some}: "
             + ", ".join(f"{e:.2f} / {f:.2f}" for e, f in balance),
             all(f < 1.25 for _, f in balance),
             "A single relation can be busier than 1/K of all updates, and no partition of relations divides it. "
@@ -115,12 +115,11 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
         ),
         Claim(
             "the frequency partition improves performance even when update frequencies are heavily imbalanced",
-            "time of the equal / that of the frequency partition, exponents from 0.5: "
-            + ", ".join(f"{g:.2f}" for g in gains),
+            f"time of the equal / that of the frequency partition, {some}: " + ", ".join(f"{g:.2f}" for g in gains),
             all(g > 1.0 for g in gains),
             "Equal frequencies are not equal work: an update of a group of g relations asks g − 1 sources. Busy "
             "relations get small groups, idle ones a large group, whose few updates are then slow. Busiest PC's "
-            "questions for exponents from 0.5, equal / frequency partition: "
+            f"questions for {some}, equal / frequency partition: "
             + ", ".join(f"{row['equal, critical']:.0f} / {row['frequency, critical']:.0f}" for row in skewed)
             + ".",
         ),

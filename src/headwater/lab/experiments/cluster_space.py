@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.cluster_speedup import line
+from headwater.lab.settings.cluster import line
 from headwater.lab.workload import chain
 from headwater.lab.world import World
 from headwater.maintenance.strategies.auxiliary import equal_groups, materialized
@@ -60,7 +60,8 @@ def _claims(rows: list[dict[str, float | str]]) -> list[Claim]:
     return [
         Claim(
             "fewer accesses are obtained at the expense of more space for accommodating auxiliary views",
-            "values in view and auxiliary views together, times those of the view alone, K = 2 … 8: "
+            "values in view and auxiliary views together, times those of the view alone, "
+            f"K = {PCS[1]} … {PCS[-1]}: "
             + "; ".join(
                 f"{world}: {1 + min(t[k] for k in PCS[1:]):.2f} to {1 + max(t[k] for k in PCS[1:]):.2f}"
                 for world, t in times.items()
@@ -74,8 +75,8 @@ def _claims(rows: list[dict[str, float | str]]) -> list[Claim]:
             "(section 1.1)",
             "K = n is full replication: auxiliary views hold "
             + ", ".join(f"{t:.0%} ({world})" for world, t in at_n.items())
-            + f" of what the view uses of the tables. With 1.5 partners that is {dense[8]:.0f} values, against "
-            f"{dense[2]:.0f} for K = 2",
+            + f" of what the view uses of the tables. With 1.5 partners that is {dense[RELATIONS]:.0f} values, against "
+            f"{dense[PCS[1]]:.0f} for K = {PCS[1]}",
             all(values[RELATIONS] == max(values.values()) for values in (of(world, "values") for world in times)),
             "Full replication is the fastest case of cluster-speedup, too: nothing is asked. It takes the most space "
             "only where joins shrink.",

@@ -2,69 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from random import Random
-
-from headwater.algebra.bag import Bag
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.network import Delay, Link, Network, constant, exponential
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World
-from headwater.maintenance.strategies.cluster_naive import pc
-from headwater.maintenance.strategies.contract import Factory
-from headwater.maintenance.strategies.equal_partition import equal_partition
-from headwater.maintenance.strategies.frequency_partition import frequency_partition
+from headwater.lab.network import constant, exponential
+from headwater.lab.settings.cluster import (
+    ALONE,
+    EVEN,
+    INSIDE,
+    PCS,
+    RELATIONS,
+    REMOTE,
+    SERVICE,
+    UPDATES,
+    cluster,
+    parallel,
+    waiting,
+)
+from headwater.lab.simulation import simulate
 from headwater.maintenance.strategies.simple_parallel import simple_parallel
-from headwater.maintenance.strategies.sweep import sweep
-from headwater.maintenance.strategies.waves import wave
 
-RELATIONS = 16
-DOMAIN = 50
-UPDATES = 64
-PCS = (1, 2, 4, 8, 16)
-INSIDE, REMOTE, SERVICE, LOCAL = 0.01, 0.5, 1.0, 0.001
-"""A message between two PCs, a message to or from a source, a question at a source, a local join: time units."""
-
-ALONE: tuple[tuple[str, Factory], ...] = (("SWEEP", sweep), ("our wave", wave()))
-"""On one machine, whatever K is."""
-
-
-def line(n: int, seed: int) -> World:
-    """n relations in a chain, each value once in every column: a row has one partner in each neighbour."""
-    random = Random(seed)
-    world = chain(n, 1, DOMAIN, seed)
-    values = list(range(DOMAIN))
-    return replace(
-        world, initial={t: Bag.of(zip(values, random.sample(values, DOMAIN), strict=True)) for t in world.columns}
-    )
-
-
-def waiting(seed: int, n: int = UPDATES) -> World:
-    """The line, and n updates in turn, all there at the start."""
-    world = line(RELATIONS, seed)
-    return updates(world, n, in_turn(world.sources), every(0.0), seed, Mix(0.5, 1, DOMAIN))
-
-
-def cluster(service: Delay, q: int = UPDATES) -> Conditions:
-    """A fast network between the PCs, a slow one to the sources, which work on q questions at a time."""
-    pcs = [pc(i) for i in range(max(PCS))]
-    inside = {(a, b): Link(constant(INSIDE)) for a in pcs for b in pcs if a != b}
-    return Conditions(Network(Link(constant(REMOTE)), inside), Capacity(q, service), local=LOCAL)
-
-
-EVEN = cluster(constant(SERVICE))
 VARYING = cluster(exponential(SERVICE))
 BUSY = cluster(constant(SERVICE), 1)
-
-
-def parallel(k: int) -> tuple[tuple[str, Factory], ...]:
-    """The algorithms for K PCs."""
-    return (
-        ("simple parallel", simple_parallel(k)),
-        ("equal partition", equal_partition(k)),
-        ("frequency partition", frequency_partition(k, [1.0] * RELATIONS)),
-    )
 
 
 def run(run: Run) -> Findings:

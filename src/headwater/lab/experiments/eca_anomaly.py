@@ -9,7 +9,7 @@ from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.history import History
 from headwater.lab.network import Link, Network, constant
 from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.world import Planned, World, table_name
+from headwater.lab.world import Planned, World, after, table_name
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Answer,
@@ -23,6 +23,7 @@ from headwater.maintenance.strategies.contract import (
 )
 from headwater.maintenance.strategies.eca import Sum, compensated, eca
 from headwater.maintenance.strategies.waves import wave
+from headwater.model.names import TableName
 
 SLOW = Conditions(Network(Link(constant(1.0))), Capacity(2, constant(0.25)))
 """A message takes a second: U2, a second and a half after U1, meets Q1 on its way."""
@@ -64,7 +65,7 @@ def example3() -> World:
     return _world("R1.W, R2.Y", held, Bag({(1, 2): -1}), Bag({(2, 3): -1}), first=R1)
 
 
-def _world(select: str, held: dict[str, list[tuple[int, int]]], u1: Bag, u2: Bag, first: Any) -> World:
+def _world(select: str, held: dict[str, list[tuple[int, int]]], u1: Bag, u2: Bag, first: TableName) -> World:
     tables = {"S.R1": ("W", "X"), "S.R2": ("X", "Y")}
     world = World.of(tables, {"V": f"SELECT {select} FROM S.R1 JOIN S.R2 ON R1.X = R2.X"}, held)
     second = R1 if first == R2 else R2
@@ -81,10 +82,7 @@ def run(run: Run) -> Findings:
     rows, panels, finals = [], [], {}
     for title, world in run.each((("example 2", example2()), ("example 3", example3()))):
         cells = [["algorithm", "at the beginning", "then"]]
-        tables = dict(world.initial)
-        for planned in world.transactions:
-            tables |= {table: tables[table] + change for table, change in planned.changes.items()}
-        right = world.compiled[0].evaluate(tables)
+        right = world.compiled[0].evaluate(after(world.initial, world.transactions))
         finals[title, "right"] = right
         for name, factory in ALGORITHMS:
             history = simulate(world, factory, SLOW, run.seed)
@@ -126,9 +124,9 @@ EXPERIMENT = Experiment(
     did="A source has R1(W, X) and R2(X, Y), the warehouse a view of their join. While the question about a first "
     "update is on its way, a second update happens at the source. ECA's paper shows it with two inserts (example 2) "
     "and with two deletes (example 3).",
-    found="The answer to the first question holds the second update already. Who just adds the answers counts the pair "
-    "of inserts twice, and never deletes what two deletes removed together. ECA subtracts the error in its second "
-    "question.",
+    found="The answer to the first question holds the second update already. An algorithm that just adds the answers "
+    "counts the pair of inserts twice, and never deletes what two deletes removed together. ECA subtracts the error in "
+    "its second question.",
     here="The same rows, with messages that take a second. Every state of the view is shown. Our wave asks as of a "
     "position, so that its answers hold nothing later.",
     run=run,

@@ -145,7 +145,8 @@ EXPERIMENT = Experiment(
     paper="MVC",
     shows="examples 1-5",
     title="The view update table, painted step by step",
-    did="Walks through five examples of the merge process and prints the view update table after its changes.",
+    did="The paper walks through five examples of the merge process, and prints the view update table after its "
+    "changes.",
     found="Simple Painting releases rows when all their action lists are there and nothing before them waits; Painting "
     "does so for intertwined updates, which it releases together.",
     here="The same events on the merge process that the engine runs; the paper's tables must appear, in order.",

@@ -13,7 +13,7 @@ from headwater.lab.cost_model import (
     remote_queries,
 )
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.pvm_setup import EVEN, LOCAL, REMOTE, Load, history
+from headwater.lab.settings.pvm import EVEN, LOCAL, REMOTE, Load, history
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm
 from headwater.maintenance.strategies.pvm_cc import pvm_cc

@@ -13,7 +13,7 @@ from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.history import History, State
 from headwater.lab.lattice import Lattice, Vector
 from headwater.lab.levels import Consistency
-from headwater.lab.world import World, table_name
+from headwater.lab.world import World, after, table_name
 from headwater.maintenance.strategies.contract import Label, Update
 
 UPDATES = "xyz"
@@ -132,11 +132,7 @@ def _name(vector: Vector) -> str:
 
 
 def _view(world: World, transactions: Sequence[Update], vector: Vector) -> Bag:
-    tables = dict(world.initial)
-    for update in transactions:
-        if update.tid in _name(vector):
-            tables |= {table: tables[table] + change for table, change in update.changes.items()}
-    return world.compiled[0].evaluate(tables)
+    return world.compiled[0].evaluate(after(world.initial, [u for u in transactions if u.tid in _name(vector)]))
 
 
 def _history(world: World, transactions: Sequence[Update], contents: Sequence[Bag]) -> History:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.lab.cost_model import pvm_time_simplified, update_time
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.pvm_setup import REMOTE, Load, even, varying
+from headwater.lab.settings.pvm import REMOTE, Load, even, varying
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm
 from headwater.maintenance.strategies.pvm_cc import pvm_cc
@@ -43,8 +43,9 @@ def run(run: Run) -> Findings:
             ("PVM CC, even sources", "PVM CC, even"),
         )
     ]
-    others = {name: [(row["m"], row[name]) for row in rows if row["p"] == 10] for name in ("PVM", *dict(BESIDES))}
-    panels.append(Panel("PVM at p = 10 beside others, varying sources", "sources, m", y, others))
+    most = PARALLEL[-1]
+    others = {name: [(row["m"], row[name]) for row in rows if row["p"] == most] for name in ("PVM", *dict(BESIDES))}
+    panels.append(Panel(f"PVM at p = {most} beside others, varying sources", "sources, m", y, others))
     return Findings(rows, panels, _claims(rows))
 
 
@@ -70,7 +71,7 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
         ),
         Claim(
             "the second thread halves T, for every m",
-            "T(1)/T(2) for m = 2 … 6: "
+            f"T(1)/T(2) for m = {SOURCES[0]} … {SOURCES[-1]}: "
             + ", ".join(f"{h:.2f}" for h in halves["PVM, even"])
             + " with even sources, "
             + ", ".join(f"{h:.2f}" for h in halves["PVM"])

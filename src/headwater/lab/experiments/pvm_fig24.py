@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.pvm_setup import Load, even, varying
-from headwater.maintenance.strategies.nested_sweep import nested_sweep
-from headwater.maintenance.strategies.pvm import pvm
-from headwater.maintenance.strategies.pvm_cc import pvm_cc
-from headwater.maintenance.strategies.sweep import sweep
-from headwater.maintenance.strategies.waves import wave
+from headwater.lab.settings.pvm import Load, algorithms, times
 
 M, N, P = 3, 30, 5
 RUNS_OF = range(1, 11)
 BEYOND = (N, 2 * N)
 """All updates from one source: the paper says what happens then, but does not show it."""
-ALGORITHMS = (
-    ("SWEEP", sweep),
-    ("PVM", pvm(P)),
-    ("PVM CC", pvm_cc(P)),
-    ("Nested SWEEP", nested_sweep()),
-    ("our wave", wave()),
-)
+ALGORITHMS = algorithms(P)
 
 
 def run(run: Run) -> Findings:
     rows: list[dict[str, float]] = []
     for c in run.each([*RUNS_OF, *BEYOND]):
-        load = Load(M, N, c)
-        row: dict[str, float] = {"c": c}
-        for name, factory in ALGORITHMS:
-            row[name] = varying(load, factory, run.seed)
-            row[f"{name}, even"] = even(load, factory, run.seed)
-        rows.append(row)
+        rows.append({"c": c, **times(Load(M, N, c), ALGORITHMS, run.seed)})
     shown = rows[: len(RUNS_OF)]
     panels = [
         Panel(
@@ -61,8 +45,8 @@ def _claims(rows: list[dict[str, float]], beyond: list[dict[str, float]]) -> lis
     return [
         Claim(
             "a larger c makes PVM slower, to a small degree",
-            f"c = 10 takes {slower['']:.0%} longer than c = 1 with varying sources, {slower[', even']:.0%} with even "
-            f"ones",
+            f"c = {last['c']} takes {slower['']:.0%} longer than c = {first['c']} with varying sources, "
+            f"{slower[', even']:.0%} with even ones",
             0 < slower[""] < 0.5 and 0 < slower[", even"] < 0.5,
             "Updates of one source all ask the same source first.",
         ),

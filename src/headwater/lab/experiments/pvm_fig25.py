@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from headwater.lab.cost_model import pvm_time_simplified, sweep_time, sweep_time_without_local, update_time
+from headwater.lab.cost_model import (
+    most_updates,
+    pvm_time_simplified,
+    sweep_time,
+    sweep_time_without_local,
+    update_time,
+)
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.pvm_setup import LOCAL, REMOTE, Load, even, varying
-from headwater.maintenance.strategies.nested_sweep import nested_sweep
-from headwater.maintenance.strategies.pvm import pvm
-from headwater.maintenance.strategies.pvm_cc import pvm_cc
-from headwater.maintenance.strategies.sweep import sweep
-from headwater.maintenance.strategies.waves import wave
+from headwater.lab.settings.pvm import LOCAL, REMOTE, Load, algorithms, times
 
 M, P = 2, 5
 PER_SOURCE = range(4, 41, 4)
-ALGORITHMS = (
-    ("SWEEP", sweep),
-    ("PVM", pvm(P)),
-    ("PVM CC", pvm_cc(P)),
-    ("Nested SWEEP", nested_sweep()),
-    ("our wave", wave()),
-)
+ALGORITHMS = algorithms(P)
+TENTH = 0.1
+"""The share of the time up to which local joins are ignored."""
 
 
 def run(run: Run) -> Findings:
     rows: list[dict[str, float]] = []
     for each in run.each(PER_SOURCE):
         n = M * each
-        row: dict[str, float] = {
+        model = {
             "n/m": each,
             "SWEEP, equation 11": sweep_time_without_local(M, n, REMOTE),
             "SWEEP, equation 8": sweep_time(M, n, REMOTE, LOCAL),
             "PVM, equation 15": pvm_time_simplified(n, min(P, M), update_time(M, REMOTE)),
         }
-        for name, factory in ALGORITHMS:
-            row[name] = varying(Load(M, n), factory, run.seed)
-            row[f"{name}, even"] = even(Load(M, n), factory, run.seed)
-        rows.append(row)
+        rows.append(model | times(Load(M, n), ALGORITHMS, run.seed))
     x, y = "updates per source, n/m", "T (seconds)"
 
     def line(name: str) -> list[tuple[float, float]]:
@@ -72,8 +66,8 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
             "for a small number of updates local joins can be ignored (equation 9)",
             f"they make T of SWEEP {share[0]:.0%} longer for n = {M * int(first['n/m'])}, {share[1]:.0%} for "
             f"n = {M * int(last['n/m'])}",
-            share[0] < 0.1,
-            "Equation 16 puts the limit, a tenth, at 40 updates here.",
+            share[0] < TENTH,
+            f"Equation 16 puts the limit, a tenth, at {most_updates(M, LOCAL / REMOTE, TENTH):.0f} updates here.",
         ),
     ]
 

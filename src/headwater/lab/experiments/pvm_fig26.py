@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from headwater.lab.cost_model import arriving_time, pvm_time_simplified, sweep_time_without_local, update_time
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.pvm_setup import REMOTE, Load, even, varying
-from headwater.maintenance.strategies.nested_sweep import nested_sweep
-from headwater.maintenance.strategies.pvm import pvm
-from headwater.maintenance.strategies.pvm_cc import pvm_cc
-from headwater.maintenance.strategies.sweep import sweep
-from headwater.maintenance.strategies.waves import wave
+from headwater.lab.settings.pvm import REMOTE, Load, algorithms, times
 
 M, N, P = 2, 40, 5
 INTERVALS = range(0, 1601, 100)
 """Milliseconds."""
-ALGORITHMS = (
-    ("SWEEP", sweep),
-    ("PVM", pvm(P)),
-    ("PVM CC", pvm_cc(P)),
-    ("Nested SWEEP", nested_sweep()),
-    ("our wave", wave()),
-)
+ALGORITHMS = algorithms(P)
+LINEAR = 800
+"""From here on, well after its turning point, PVM's curve is judged."""
 
 
 def run(run: Run) -> Findings:
@@ -29,13 +22,8 @@ def run(run: Run) -> Findings:
     rows: list[dict[str, float]] = []
     for i in run.each(INTERVALS):
         load = Load(M, N, interval=i / 1000)
-        row: dict[str, float] = {"i": i}
-        for name, time in at_once.items():
-            row[f"{name}, model"] = arriving_time(time, N, t, i / 1000)
-        for name, factory in ALGORITHMS:
-            row[name] = varying(load, factory, run.seed)
-            row[f"{name}, even"] = even(load, factory, run.seed)
-        rows.append(row)
+        model = {f"{name}, model": arriving_time(time, N, t, i / 1000) for name, time in at_once.items()}
+        rows.append({"i": i, **model, **times(load, ALGORITHMS, run.seed)})
     x, y = "interval between updates, i (ms)", "T (seconds)"
 
     def lines(suffix: str, names: list[str]) -> dict[str, list[tuple[float, float]]]:
@@ -61,13 +49,14 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
     folds = {suffix: turn["SWEEP"] / turn["PVM"] for suffix, turn in turns.items()}
     first, last = rows[0], rows[-1]
     same = [row["i"] for row in rows if gain(row, ", even") < 0.01]
-    steps = [(rows[k + 1]["PVM, even"] - rows[k]["PVM, even"]) / (N - 1) * 10 for k in range(len(rows) - 1)]
-    line = max(abs(step - 1) for step in steps[8:])
+    late = pairwise(row for row in rows if row["i"] >= LINEAR)
+    slopes = [1000 * (b["PVM, even"] - a["PVM, even"]) / (b["i"] - a["i"]) / (N - 1) for a, b in late]
+    line = max(abs(slope - 1) for slope in slopes)
     return [
         Claim(
             "the larger the interval, the less PVM gains over SWEEP",
-            f"from {gain(first, ''):.0%} at 0 ms to {gain(last, ''):.0%} at 1600 ms with varying sources, from "
-            f"{gain(first, ', even'):.0%} to {gain(last, ', even'):.0%} with even ones",
+            f"from {gain(first, ''):.0%} at {first['i']} ms to {gain(last, ''):.0%} at {last['i']} ms with varying "
+            f"sources, from {gain(first, ', even'):.0%} to {gain(last, ', even'):.0%} with even ones",
             gain(last, "") < 0.25 * gain(first, "") and gain(last, ", even") < 0.25 * gain(first, ", even"),
         ),
         Claim(
@@ -79,7 +68,7 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
         ),
         Claim(
             "then T grows linearly with the interval",
-            f"even sources: above 800 ms T of PVM grows by 1 s per 1 s and update, to {line:.1%}",
+            f"even sources: above {LINEAR} ms T of PVM grows by 1 s per 1 s and update, to {line:.1%}",
             line < 0.01,
         ),
         Claim(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.lab.experiment import Experiment, Findings, Run
-from headwater.lab.experiments.figure_claims import played
+from headwater.lab.figures.claims import played
 
 
 def run(run: Run) -> Findings:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.table4_measure import HISTORIES, SOURCES, STEADY, UPDATES, M, Measured, measure
-from headwater.lab.experiments.table4_setup import ALGORITHMS, P
+from headwater.lab.features import HISTORIES, SOURCES, STEADY, UPDATES, M, Measured, measure
 from headwater.lab.levels import Consistency
+from headwater.lab.settings.table4 import ALGORITHMS, P
 
 
 class Cell(NamedTuple):

@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.experiments.table4_setup import EVEN, Algorithm, named
 from headwater.lab.keyed import keyed_chain, keyed_updates
+from headwater.lab.settings.table4 import EVEN, Algorithm, named
 from headwater.lab.simulation import simulate
 from headwater.lab.workload import Mix, every, in_turn
 
@@ -67,7 +67,7 @@ def _row(algorithm: Algorithm, n: int, interval: float, seed: int) -> dict[str, 
         "interval": interval,
         "delay": fmean(delays),
         "longest": max(delays),
-        "states before the end": sum(1 for state in history.states if state.at <= history.last_commit),
+        "states before the end": history.states_before_last_commit,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headwater.algebra.bag import Bag
 from headwater.lab.checker import check
 from headwater.lab.experiment import Claim, Experiment, Findings, Run
-from headwater.lab.experiments.figure_claims import played
+from headwater.lab.figures.claims import played
 from headwater.lab.levels import Consistency
 from headwater.lab.simulation import Conditions, simulate
 from headwater.lab.world import Planned, World, table_name
@@ -46,8 +46,8 @@ EXPERIMENT = Experiment(
     paper="TID",
     shows="figure 1",
     title="Compensation by order of arrival fails; the TID rules do not",
-    did="A query under read committed reads one row before a transaction and another row after a second one; the first "
-    "transaction is told before the answer, the second after it.",
+    did="A query under read committed reads one row before a transaction and another row after a second one. The "
+    "warehouse is told of the first transaction before it gets the answer, of the second after it.",
     found="Although the network loses nothing and keeps order, one interfering update is not detected and another is "
     "taken for one. Labelling changes with transaction ids needs no detection.",
     here="SWEEP plays the figure step by step (`headwater lab check tid-fig1`); the wave plays the same transactions, "

@@ -47,6 +47,8 @@ def split(setting: Setting) -> Strategy:
 
 
 class _Split:
+    """SWEEP, given each transaction in parts of one table."""
+
     def __init__(self, inner: Sweep) -> None:
         self._inner = inner
 
@@ -79,6 +81,8 @@ def several(tables: int, seed: int) -> World:
 
 
 class Measured(NamedTuple):
+    """A run, and how many questions of each kind were asked in it."""
+
     history: History
     questions: Counter[str]
     """By the name of their class."""
@@ -138,7 +142,7 @@ def run(run: Run) -> Findings:
     panels = [
         Panel(
             "Questions for the maintenance of one transaction",
-            "tables of the view (at 3 sources)",
+            f"tables of the view (at {SOURCES} sources)",
             "questions",
             {
                 name: [(int(r["tables"]), float(r["maintenance questions"])) for r in rows if r["algorithm"] == name]

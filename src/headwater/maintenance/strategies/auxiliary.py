@@ -23,7 +23,10 @@ from headwater.maintenance.strategies.tree_partition import Groups
 
 
 def equal_groups(n: int, k: int) -> Groups:
-    """p = ⌈n/K⌉ consecutive relations each, the last group what is left; ⌈n/p⌉ groups, which may be fewer than K."""
+    """p = ⌈n/K⌉ consecutive relations each, the last group what is left; ⌈n/p⌉ groups, which may be fewer than K.
+
+    What is left is n − p(⌈n/p⌉ − 1) relations; the paper prints n − p⌈n/p⌉, which is never above zero.
+    """
     p = ceil(n / k)
     return tuple(tuple(range(start, min(start + p, n))) for start in range(0, n, p))
 

@@ -1,4 +1,4 @@
-"""C-Strobe, complete Strobe (Zhuge, Garcia-Molina, Wiener, PDIS 1996; PVM, section 8).
+"""C-Strobe, complete Strobe (Zhuge, Garcia-Molina, Wiener, PDIS 1996; PVM, section 8, which describes it in words).
 
 Strobe, but one update after the other, each as its own state. A delete is key_delete(MV, U) and needs no question. An
 insert Ui asks Qi = V⟨Ui⟩; its answer is of later states than Ui's, which the updates received meanwhile tell:
@@ -15,7 +15,8 @@ an insert, that none was. Taken literally, key_delete(Δ, Up) would go wrong whe
 out the rows of the old tuple as well.
 
 Invariant: when no query is left, Δ is Ui ⋈ the other relations as they were after the updates before Ui, in the order
-of arrival. This needs channels that keep their order. Complete.
+of arrival. This needs channels that keep their order. Complete; a transaction of several tuples, taken tuple by tuple,
+is one state.
 """
 
 from __future__ import annotations

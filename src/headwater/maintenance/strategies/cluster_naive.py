@@ -3,8 +3,10 @@
 Each view is stored entirely at one PC, its home, which keeps UMQ(V) and runs SWEEP for it. The homes do not talk to
 each other, and each commits when it is done.
 
-Each view is complete. All together are not even consistent: of two updates the later one may be finished first, at
-another home, and what readers then see of both views is a state that the sources never had.
+Each view is complete; all together converge, no more. An update that concerns two views is finished at one home before
+the other, and what readers then see of both is a state that the sources never had. The paper's example, a later update
+that is finished first at another home, is harmless if the two are of different sources: another serial order explains
+it.
 """
 
 from __future__ import annotations

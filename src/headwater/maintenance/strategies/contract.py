@@ -145,6 +145,11 @@ class Answer(NamedTuple):
     about: tuple[Label, ...] = ()
 
 
+def weight_of(value: Any) -> int:
+    """How many values travel with an answer or a message: a bag's, or the `weight` it has."""
+    return weight(value) if isinstance(value, Bag) else int(value.weight)
+
+
 class Send(NamedTuple):
     """A message to another process; `body` has a `weight`."""
 

@@ -1,4 +1,5 @@
-"""ECA, the eager compensating algorithm (Zhuge, Garcia-Molina, Hammer, Widom, SIGMOD 1995; PVM, section 8).
+"""ECA, the eager compensating algorithm (Zhuge, Garcia-Molina, Hammer, Widom, SIGMOD 1995; PVM, section 8, names
+it).
 
 One source holds all relations. Every update Ui is answered with one question, evaluated there on one state:
 

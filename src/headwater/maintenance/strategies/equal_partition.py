@@ -47,17 +47,21 @@ from headwater.maintenance.strategies.simple_parallel import Relay, Relayed, Rep
 from headwater.maintenance.strategies.sweep import process_subquery
 from headwater.maintenance.strategies.threads import Threads, ViewChange
 from headwater.maintenance.strategies.tree_partition import Groups
+from headwater.model.errors import HeadwaterError
 
 
 def equal_partition(k: int, r: int = 0) -> Factory:
-    """K PCs, of which the first is the home of V; AVi is at PC (i + r) mod K."""
+    """K PCs, of which the first is the home of V; AVi is at PC (i + r) mod K, r random in the paper."""
     return lambda setting: partitioned(setting, equal_groups(setting.view.n, k), r)
 
 
 def partitioned(setting: Setting, groups: Groups, r: int = 0) -> Strategy:
     """The algorithm, with these groups."""
     if len(setting.sources) < setting.view.n:
-        raise ValueError(f"{setting.view.name}: the cluster algorithms need a source of its own for each occurrence")
+        raise HeadwaterError(
+            f"{setting.view.name} reads several relations of one source, or one twice",
+            "the partition-based algorithms need a source of its own for each relation of the view",
+        )
     k = len(groups)
     group_of = {setting.homes[i]: g for g, group in enumerate(groups) for i in group}
     pcs = [pc((g + r) % k) for g in range(k)]

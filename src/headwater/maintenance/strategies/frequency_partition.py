@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from headwater.maintenance.strategies.contract import Factory, Setting, Strategy
 from headwater.maintenance.strategies.equal_partition import partitioned
 from headwater.maintenance.strategies.tree_partition import Weights, appro_partition, join_graph
+from headwater.model.errors import HeadwaterError
 
 
 def frequency_partition(k: int, frequencies: Sequence[float], sizes: Weights | None = None) -> Factory:
@@ -21,6 +22,11 @@ def frequency_partition(k: int, frequencies: Sequence[float], sizes: Weights | N
     joined are together (w2); by default that of the initial tables."""
 
     def factory(setting: Setting) -> Strategy:
+        if len(frequencies) != setting.view.n:
+            raise HeadwaterError(
+                f"{len(frequencies)} update frequencies for the {setting.view.n} relations of {setting.view.name}",
+                "give one for each, in the order of the view",
+            )
         edges = join_graph(setting.view, setting.tables) if sizes is None else sizes
         return partitioned(setting, appro_partition(frequencies, edges, k))
 

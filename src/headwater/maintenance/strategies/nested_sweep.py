@@ -1,4 +1,5 @@
-"""Nested SWEEP (Agrawal, El Abbadi, Singh, Yurek 1997; PVM, section 8 and table 4; Pull-Push, section 5.2).
+"""Nested SWEEP (Agrawal, El Abbadi, Singh, Yurek 1997; PVM, section 8 and table 4, and Pull-Push, section 5.2, describe
+it in words).
 
 SWEEP, but an update that is met on the way is not only taken out of the answer: it is taken from the queue as well, and
 its own effect on what has been swept so far is computed there and then, recursively, and added. The sweep goes on with
@@ -50,6 +51,7 @@ from headwater.maintenance.strategies.contract import (
 )
 from headwater.maintenance.strategies.sweep import changed
 from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+from headwater.model.errors import HeadwaterError
 
 
 def nested_sweep(depth: int | None = None) -> Factory:
@@ -69,7 +71,11 @@ class NestedSweep:
     """The warehouse."""
 
     def __init__(self, setting: Setting, depth: int | None = None) -> None:
-        assert len(set(setting.homes)) == setting.view.n, "one relation per source"
+        if len(setting.sources) < setting.view.n:
+            raise HeadwaterError(
+                f"{setting.view.name} reads several relations of one source, or one twice",
+                "Nested SWEEP knows one relation per source; the TID rules know several",
+            )
         self.setting = setting
         self.depth = depth
         self.umq: deque[Update] = deque()

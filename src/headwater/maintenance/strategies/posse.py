@@ -7,6 +7,8 @@ time. A plan says which: branches run at the same time, the probes of a branch o
     TWO_WAY       the left sweep and the right sweep
     FULL          one branch per other occurrence, all asked at once   figure 2
 
+PVM describes POSSE in words. It may take another plan for each update; here one of these is taken for all.
+
 A branch starts with ΔRi and grows as in SWEEP. With FULL, an occurrence that no equality ties to Ri is fetched whole:
 this is what the concurrency costs, larger messages and more joins here.
 

@@ -9,7 +9,8 @@ answers alike; an update goes through
 
 The answer of source n to a question about DUi may hold the updates of n up to the answer's timestamp; it should hold
 those before DUi. So what is taken out again is whatever of n in UMQ ∪ PPU ∪ RPU has a timestamp between the two
-(definition 1, "maintenance-concurrent"): not what came before DUi and is being handled still.
+(section 2.2, definition 1: "maintenance-concurrent"): not what came before DUi and is being handled still. Figure 14
+asks only whether an update is in one of the three; the definition compares timestamps.
 
 Invariant: an update stays in one of the three as long as an earlier one is in UMQ or PPU, so ΔVi is what it would be if
 updates were handled one by one in the order of arrival. Sums do not mind the order, so the effects are committed as
@@ -148,7 +149,8 @@ class Pvm:
         return effects
 
     def _clean_up(self) -> None:
-        """Forget what is unrelated (definition 2): no earlier update is being handled. The UMQ holds later ones only.
+        """Forget what is unrelated (section 3.2.2, definition 2): no earlier update is being handled. The UMQ holds
+        later ones only.
 
         Figure 14 cleans up before it moves the update, and so keeps some until the next commit.
         """

@@ -10,6 +10,9 @@ through the home of V, so answers must too, or they overtake them. The paper doe
 `Route.DIRECT` lets them, and is not complete.
 
 Complete: every update becomes one state, in the order of arrival (lemma 1).
+
+Here for one view. The paper has several, which change in the order of the updates' timestamps and, for one update, in
+the order of their dependencies. It gives updates to PCs at random; here each goes to the first that is free.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from headwater.maintenance.strategies.contract import (
     Setting,
     Strategy,
     Update,
+    weight_of,
 )
 from headwater.maintenance.strategies.sweep import view_change
 from headwater.maintenance.strategies.threads import Threads
@@ -112,8 +116,7 @@ class Replied(NamedTuple):
 
     @property
     def weight(self) -> int:
-        value = self.answer.value
-        return weight(value) if isinstance(value, Bag) else int(value.weight)
+        return weight_of(self.answer.value)
 
 
 class Relay:

@@ -1,4 +1,4 @@
-"""Strobe (Zhuge, Garcia-Molina, Wiener, PDIS 1996; PVM, sections 1.1 and 8).
+"""Strobe (Zhuge, Garcia-Molina, Wiener, PDIS 1996; PVM, sections 1.1 and 8, which describe it in words).
 
 Assumption: the view has the key of every relation. Then a deleted tuple can be taken out of the view, and out of any
 answer, without asking anybody, and a row that is there already is the same row: it is not added twice.
@@ -11,6 +11,10 @@ answer, without asking anybody, and a row that is there already is the same row:
 Invariant: MV with AL applied lacks only what the queries under way will bring. Two inserts that see each other bring
 the same row twice, which the keys reveal; a delete that a query has not seen is in its pending list, if channels keep
 their order. Strong: a state covers everything received. No state at all while queries never cease (quiescence).
+
+PVM (section 1.1) has Strobe ask all sources at the same time; here it asks one after the other, each with what it knows
+so far, and several queries are under way at once. A transaction of several tuples is taken tuple by tuple, deletes
+first. An insert that the conditions on its table rule out asks nobody.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Complete: every update becomes one state, in the order of arrival.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from headwater.algebra.bag import Bag
@@ -33,6 +33,9 @@ from headwater.maintenance.strategies.contract import (
     Work,
 )
 from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+
+Concurrent = Callable[[Node, Update], Iterable[Update]]
+"""Of a source, while an update is being handled: the updates that are in the source's answers and must not be."""
 
 
 def sweep(setting: Setting) -> Strategy:
@@ -74,11 +77,8 @@ class Sweep:
         return [u for u in self.umq if u.source == source]
 
 
-def view_change(setting: Setting, update: Update, concurrent: Any) -> ViewChange:
-    """ViewChange: the effect of one update, a sweep for each occurrence that it changes; returns rows of V.
-
-    `concurrent(source, update)` are the updates of a source that are in its answers and must not be.
-    """
+def view_change(setting: Setting, update: Update, concurrent: Concurrent) -> ViewChange:
+    """ViewChange: the effect of one update, a sweep for each occurrence that it changes; returns rows of V."""
     view = setting.view
     total = Bag()
     for i in changed(view, update):
@@ -89,7 +89,9 @@ def view_change(setting: Setting, update: Update, concurrent: Any) -> ViewChange
     return total
 
 
-def process_subquery(setting: Setting, temp_view: Partial, j: int, update: Update, concurrent: Any) -> ViewChange:
+def process_subquery(
+    setting: Setting, temp_view: Partial, j: int, update: Update, concurrent: Concurrent
+) -> ViewChange:
     """ProcessSubQuery: ask source j, then remove the error due to concurrent updates."""
     view, source = setting.view, setting.homes[j]
     partial: Partial = yield Query(source, Probe(view, temp_view, j))

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.spj import Spj
+from headwater.model.errors import HeadwaterError
 from headwater.model.names import TableName
 
 Edge = tuple[int, int]
@@ -37,7 +38,8 @@ def appro_partition(frequencies: Sequence[float], sizes: Weights, k: int) -> Gro
 
 
 def join_graph(view: Spj, tables: Mapping[TableName, Bag]) -> dict[Edge, float]:
-    """w2: the size of every two relations that a clause joins, joined. A view whose join graph is not connected has
+    """w2: the size of every two relations that a clause joins, joined. Equalities only: other clauses, for which the
+    paper has edges as well, wait for the whole row here (`auxiliary`). A view whose join graph is not connected has
     products in it; they weigh what they hold."""
     edges = {_edge(e.left[0], e.right[0]) for e in view.view.equalities if e.left[0] != e.right[0]}
     parts = components(view.n, edges)
@@ -63,7 +65,7 @@ def max_min_partition(weights: Sequence[float], tree: Sequence[Edge], k: int) ->
     """The K parts of a tree, the lightest as heavy as possible: the shifting algorithm."""
     n = len(weights)
     if not 1 <= k <= n:
-        raise ValueError(f"{n} relations cannot be put into {k} groups")
+        raise HeadwaterError(f"{n} relations cannot be put into {k} groups", "choose K between 1 and their number")
     if k == 1:
         return (tuple(range(n)),)
     rooted = _Rooted(weights, tree)

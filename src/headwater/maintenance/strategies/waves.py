@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from headwater.algebra.bag import Bag, Row
-from headwater.algebra.expressions import compiled
-from headwater.algebra.spj import Key, key_of
+from headwater.algebra.spj import Key
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Answer,
@@ -37,12 +36,10 @@ from headwater.maintenance.strategies.contract import (
     Wake,
     Work,
 )
-from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+from headwater.maintenance.strategies.threads import Query, Threads, ViewChange, Yielded
+from headwater.maintenance.strategies.wave_tables import WaveTables
 from headwater.maintenance.wave import wave as wave_of
-from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import TableName
-from headwater.model.source import ORDINAL
-from headwater.model.source import Question as KeyQuestion
 
 
 def wave(every: float | None = None, p: int = 1) -> Factory:
@@ -124,7 +121,7 @@ class Waves:
         self._polling = False
         self._reached = dict.fromkeys(setting.sources, 0)
         self._hinted = dict.fromkeys(setting.sources, 0)
-        self._types = _types(setting)
+        self._tables = WaveTables(setting)
 
     def start(self) -> Effects:
         return [Wake(self._every, _Due())] if self._every else []
@@ -174,97 +171,18 @@ class Waves:
         name = self.setting.view.name
         return [Commit(((name, changes.get(n, Bag())),), (u.label,)) for n, u in enumerate(updates, 1)]
 
-    def _computed(self, updates: Sequence[Update], cut: Mapping[Node, int]) -> Generator[Any, Any, dict[int, Bag]]:
+    def _computed(self, updates: Sequence[Update], cut: Mapping[Node, int]) -> Generator[Yielded, Any, dict[int, Bag]]:
         """The batch's changes of V by transaction: the engine's wave, asked through the simulated sources."""
-        view = self.setting.view.view
-        journal = self._journal(updates)
-        running = wave_of(view, journal, journal)
+        journal = self._tables.journal(updates)
+        running = wave_of(self.setting.view.view, journal, journal)
         answer: pa.Table | None = None
         while True:
             try:
                 wanted = running.send(answer)
             except StopIteration as end:
-                return self._outputs(end.value)
-            source = str(wanted.question.table.source)
-            rows: Rows = yield Query(source, self._as_of(wanted.question, cut[source]))
-            answer = self._answer(wanted.question, rows)
+                return self._tables.outputs(end.value)
+            question = wanted.question
+            source = str(question.table.source)
+            found: Rows = yield Query(source, AsOf(question.table, *self._tables.keys(question), cut[source]))
+            answer = self._tables.answer(question, found.rows)
             yield Work()
-
-    def _journal(self, updates: Sequence[Update]) -> dict[TableName, pa.Table]:
-        rows: dict[TableName, list[tuple[Row, int, int]]] = {t: [] for t in self.setting.view.tables}
-        for n, update in enumerate(updates, 1):
-            for table, change in update.changes.items():
-                if table in rows:
-                    rows[table].extend((row, count, n) for row, count in change)
-        return {
-            table: pa.table(
-                [
-                    *_columns([row for row, _, _ in changed], self._types[table]),
-                    pa.array([count for _, count, _ in changed], pa.int64()),
-                    pa.array([n for _, _, n in changed], pa.int64()),
-                ],
-                [*self._types[table].names, COUNT, SEQ],
-            )
-            for table, changed in rows.items()
-        }
-
-    def _as_of(self, question: KeyQuestion, position: int) -> AsOf:
-        names = self._types[question.table].names
-        positions = tuple(names.index(c) for c in question.key)
-        if not positions:
-            return AsOf(question.table, (), ((),), position)
-        keys = zip(*(question.keys.column(c).to_pylist() for c in question.key), strict=True)
-        key_at = key_of(tuple(range(len(positions))))
-        return AsOf(question.table, positions, tuple(key_at(key) for key in keys), position)
-
-    def _answer(self, question: KeyQuestion, answer: Rows) -> pa.Table:
-        """As the engine's sources answer: conditions met, ORDINAL, the columns, COUNT."""
-        types = self._types[question.table]
-        view, table = self.setting.view, question.table
-        occurrence = next(
-            i
-            for i, o in enumerate(view.view.occurrences)
-            if o.table == table and o.columns == question.columns and o.conditions == question.conditions
-        )
-        kept = [(n, view.reduced(occurrence, Bag({row: count}))) for n, row, count in answer.rows]
-        rows = [(n, row, count) for n, bag in kept for row, count in bag]
-        schema = pa.schema([types.field(c) for c in question.columns])
-        return pa.table(
-            [
-                pa.array([n for n, _, _ in rows], pa.int64()),
-                *_columns([row for _, row, _ in rows], schema),
-                pa.array([count for _, _, count in rows], pa.int64()),
-            ],
-            [ORDINAL, *question.columns, COUNT],
-        )
-
-    def _outputs(self, core: pa.Table) -> dict[int, Bag]:
-        """Rows of V by transaction number, from the core's changelog."""
-        view = self.setting.view.view
-        names = [n for n in core.column_names if n not in (COUNT, SEQ)]
-        holds = [compiled(text, names) for text in view.residual]
-        outputs = [compiled(o.expression, names) for o in view.outputs]
-        found: dict[int, list[tuple[Row, int]]] = {}
-        columns = [core.column(n).to_pylist() for n in names]
-        counts, numbers = core.column(COUNT).to_pylist(), core.column(SEQ).to_pylist()
-        for i, (count, n) in enumerate(zip(counts, numbers, strict=True)):
-            row = tuple(column[i] for column in columns)
-            if all(h(row) is True for h in holds):
-                found.setdefault(n, []).append((tuple(o(row) for o in outputs), count))
-        return {n: Bag.summed(rows) for n, rows in found.items()}
-
-
-def _columns(rows: Sequence[Row], schema: pa.Schema) -> list[pa.Array]:
-    return [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
-
-
-def _types(setting: Setting) -> dict[TableName, pa.Schema]:
-    """What the initial rows say about the columns; integers where they say nothing."""
-    found = {}
-    for table, columns in setting.view.columns.items():
-        rows = list(setting.tables[table].counts)
-        types = [pa.array([row[i] for row in rows]).type for i in range(len(columns))]
-        found[table] = pa.schema(
-            [(c, pa.int64() if pa.types.is_null(t) else t) for c, t in zip(columns, types, strict=True)]
-        )
-    return found

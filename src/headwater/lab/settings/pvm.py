@@ -21,6 +21,11 @@ from headwater.lab.network import constant, exponential, uniform
 from headwater.lab.simulation import Capacity, Conditions, simulate
 from headwater.lab.workload import Mix, chain, every, in_turn, updates
 from headwater.maintenance.strategies.contract import Factory
+from headwater.maintenance.strategies.nested_sweep import nested_sweep
+from headwater.maintenance.strategies.pvm import pvm
+from headwater.maintenance.strategies.pvm_cc import pvm_cc
+from headwater.maintenance.strategies.sweep import sweep
+from headwater.maintenance.strategies.waves import wave
 
 REMOTE = 1.0
 LOCAL = 0.01 * REMOTE
@@ -34,6 +39,20 @@ ROWS = 20
 EVEN = Conditions(capacity=Capacity(1, constant(REMOTE)), local=LOCAL)
 VARYING = Conditions(capacity=Capacity(1, exponential(REMOTE)), local=LOCAL)
 UNIFORM = Conditions(capacity=Capacity(1, uniform(0.5 * REMOTE, 1.5 * REMOTE)), local=LOCAL)
+
+
+Algorithms = tuple[tuple[str, Factory], ...]
+
+
+def algorithms(p: int) -> Algorithms:
+    """SWEEP and PVM, as in the paper's figures, and three beside them."""
+    return (
+        ("SWEEP", sweep),
+        ("PVM", pvm(p)),
+        ("PVM CC", pvm_cc(p)),
+        ("Nested SWEEP", nested_sweep()),
+        ("our wave", wave()),
+    )
 
 
 class Load(NamedTuple):
@@ -61,3 +80,12 @@ def even(load: Load, factory: Factory, seed: int) -> float:
 def varying(load: Load, factory: Factory, seed: int, conditions: Conditions = VARYING) -> float:
     """Mean T over `RUNS` runs with varying sources. All algorithms meet the same updates."""
     return sum(history(load, factory, conditions, seed * 1000 + r).finished for r in range(RUNS)) / RUNS
+
+
+def times(load: Load, algorithms: Algorithms, seed: int) -> dict[str, float]:
+    """T of each algorithm, by its name with varying sources, by "NAME, even" with even ones."""
+    found: dict[str, float] = {}
+    for name, factory in algorithms:
+        found[name] = varying(load, factory, seed)
+        found[f"{name}, even"] = even(load, factory, seed)
+    return found

@@ -1,25 +1,29 @@
-"""How the cells of PVM's table 4 are measured: one algorithm at a time, on generated histories and on two made ones."""
+"""What an algorithm is like: consistency, messages, quiescence, keys, concurrency; the columns of PVM's table 4.
+
+Histories are generated for the first, made for the others: updates that interfere, updates that never pause.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from random import Random
 
 from headwater.lab.checker import check
-from headwater.lab.experiments.table4_setup import (
+from headwater.lab.history import History
+from headwater.lab.keyed import keyed_chain, keyed_updates
+from headwater.lab.levels import Consistency, strongest
+from headwater.lab.network import Link, Network, exponential
+from headwater.lab.settings.table4 import (
     DISTANT,
     EVEN,
     Algorithm,
     interfering,
-    questions_at_once,
-    view_changes_at_once,
 )
-from headwater.lab.keyed import keyed_chain, keyed_updates
-from headwater.lab.levels import Consistency, strongest
-from headwater.lab.network import Link, Network, exponential
 from headwater.lab.simulation import Capacity, Conditions, simulate
 from headwater.lab.workload import Mix, chain, every, in_turn, poisson, weighted
+from headwater.maintenance.strategies.contract import Label
 from headwater.model.errors import HeadwaterError
 
 M = 3
@@ -102,8 +106,7 @@ def _steady(algorithm: Algorithm, sources: int, deletes: float, seed: int) -> in
     world = keyed_chain(M, rows=6, domain=6, seed=seed, sources=algorithm.sources)
     origins = in_turn(world.sources[:sources])
     world = keyed_updates(world, STEADY, origins, every(INTERVAL), seed, Mix(deletes, domain=6))
-    history = simulate(world, algorithm.make(world), EVEN, seed)
-    return sum(1 for state in history.states if state.at <= history.last_commit)
+    return simulate(world, algorithm.make(world), EVEN, seed).states_before_last_commit
 
 
 def _needs_keys(algorithm: Algorithm) -> bool:
@@ -116,3 +119,24 @@ def _needs_keys(algorithm: Algorithm) -> bool:
     except HeadwaterError:
         return True
     return False
+
+
+def view_changes_at_once(history: History) -> int:
+    """The most view changes under way at once, each from its first question to its last answer."""
+    spans: dict[tuple[Label, ...], tuple[float, float]] = {}
+    for message in history.messages:
+        if message.kind in ("question", "answer") and message.arrived is not None:
+            start, end = spans.get(message.about, (message.sent, message.arrived))
+            spans[message.about] = (min(start, message.sent), max(end, message.arrived))
+    return _most(step for start, end in spans.values() for step in ((start, 1), (end, -1)))
+
+
+def questions_at_once(history: History) -> int:
+    """The most questions without an answer."""
+    asked = [(m.sent, 1) for m in history.messages if m.kind == "question"]
+    return _most([*asked, *((m.arrived, -1) for m in history.messages if m.kind == "answer" and m.arrived is not None)])
+
+
+def _most(steps: Iterable[tuple[float, int]]) -> int:
+    """How high these steps go; at the same time, those down come first."""
+    return max(accumulate(step for _, step in sorted(steps)), default=0)

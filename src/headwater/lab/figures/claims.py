@@ -1,4 +1,4 @@
-"""Hand-written histories as an experiment: each figure's file says what should be seen, and at which level."""
+"""Figures as an experiment: each figure's file says what should be seen, and at which level; both are claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.lab.script import read_script
 
 
 def played(run: Run, names: Sequence[str], notes: Sequence[str] = ()) -> Findings:
-    """Each file, step by step."""
+    """Play these figures, step by step; a claim for each."""
     rows, claims, panels = [], [], []
     for name in run.each(names):
         script = read_script(figure(name))

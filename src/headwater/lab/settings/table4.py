@@ -6,18 +6,16 @@ relations at one source. A question takes one second of virtual time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import accumulate
+from collections.abc import Callable
 from typing import NamedTuple
 
 from headwater.algebra.bag import Bag
-from headwater.lab.history import History
 from headwater.lab.keyed import keyed_chain, keys_of
 from headwater.lab.network import Link, Network, constant
 from headwater.lab.simulation import Capacity, Conditions
 from headwater.lab.world import Planned, World
 from headwater.maintenance.strategies.c_strobe import c_strobe
-from headwater.maintenance.strategies.contract import Factory, Label
+from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.eca import eca
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.posse import Concurrency, posse
@@ -73,24 +71,3 @@ def interfering(m: int, deletes: int | None = None, sources: int = 0) -> World:
         table = tables[others[n % len(others)] - 1]
         planned.append(Planned(0.1, str(table.source), {table: Bag({(n // len(others), 0, 0): -1})}))
     return world.having(planned)
-
-
-def view_changes_at_once(history: History) -> int:
-    """The most view changes under way at once, each from its first question to its last answer."""
-    spans: dict[tuple[Label, ...], tuple[float, float]] = {}
-    for message in history.messages:
-        if message.kind in ("question", "answer") and message.arrived is not None:
-            start, end = spans.get(message.about, (message.sent, message.arrived))
-            spans[message.about] = (min(start, message.sent), max(end, message.arrived))
-    return _most(step for start, end in spans.values() for step in ((start, 1), (end, -1)))
-
-
-def questions_at_once(history: History) -> int:
-    """The most questions without an answer."""
-    asked = [(m.sent, 1) for m in history.messages if m.kind == "question"]
-    return _most([*asked, *((m.arrived, -1) for m in history.messages if m.kind == "answer" and m.arrived is not None)])
-
-
-def _most(steps: Iterable[tuple[float, int]]) -> int:
-    """How high these steps go; at the same time, those down come first."""
-    return max(accumulate(step for _, step in sorted(steps)), default=0)

@@ -1,0 +1,1 @@
+"""Worlds and conditions that several experiments share: a file for each paper, or part of one."""
