@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import pyarrow as pa
+
 from headwater.algebra.bag import Bag
 from headwater.algebra.spj import Find, Partial, Spj, weight
 from headwater.model.names import TableName
@@ -204,12 +206,14 @@ class Setting:
     """What a strategy knows when it begins: the view, at which source each occurrence is, and what was there.
 
     `tables` are the initial contents; only what an algorithm materializes may be computed from them (the view itself,
-    auxiliary views): anything else must be asked for.
+    auxiliary views): anything else must be asked for. `types` are the columns', in the order of the tables', where the
+    sources tell them.
     """
 
     view: Spj
     homes: tuple[Node, ...]
     tables: Mapping[TableName, Bag]
+    types: Mapping[TableName, pa.Schema] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[Node, ...]:

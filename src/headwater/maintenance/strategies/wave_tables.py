@@ -101,9 +101,12 @@ def _columns(rows: Sequence[Row], schema: pa.Schema) -> list[pa.Array]:
 
 
 def _types(setting: Setting) -> dict[TableName, pa.Schema]:
-    """What the initial rows say about the columns; integers where they say nothing."""
+    """What the sources tell about the columns, else what the initial rows do; integers where nothing does."""
     found = {}
     for table, columns in setting.view.columns.items():
+        if table in setting.types:
+            found[table] = setting.types[table]
+            continue
         rows = list(setting.tables[table].counts)
         types = [pa.array([row[i] for row in rows]).type for i in range(len(columns))]
         found[table] = pa.schema(
