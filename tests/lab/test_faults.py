@@ -13,7 +13,8 @@ from headwater.lab.history import History
 from headwater.lab.levels import Consistency
 from headwater.lab.simulation import simulate
 from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World
+from headwater.lab.world import World, after
+from lab.interference import recomputed
 
 SEEDS = range(8)
 
@@ -37,21 +38,15 @@ def first_unreal(w: World, history: History) -> int | None:
     chains = [[u for u in history.transactions if u.source == s] for s in w.sources]
     real = []
     for numbers in product(*(range(len(c) + 1) for c in chains)):
-        tables = dict(w.initial)
-        for c, n in zip(chains, numbers, strict=True):
-            for update in c[:n]:
-                tables |= {t: tables[t] + change for t, change in update.changes.items()}
-        real.append(w.compiled[0].evaluate(tables))
+        done = [update for c, n in zip(chains, numbers, strict=True) for update in c[:n]]
+        real.append(w.compiled[0].evaluate(after(w.initial, done)))
     known = set(real)
     return next((k for k, content in enumerate(history.contents()) if content["V"] not in known), None)
 
 
 def converges(w: World, history: History) -> bool:
-    tables = dict(w.initial)
-    for update in history.transactions:
-        tables |= {t: tables[t] + change for t, change in update.changes.items()}
     *_, last = history.contents()
-    return last["V"] == w.compiled[0].evaluate(tables)
+    return last["V"] == recomputed(w, history)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)

@@ -12,7 +12,7 @@ and whatever is above one that was found need not be looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,12 @@ from headwater.lab.lattice import Vector, below
 from headwater.lab.source_states import Contents, SourceStates, Spent
 
 Numbers = NDArray[np.int64]
+Wanted = Numbers | None
+"""A content, row by row; None if it has rows that never are there."""
+OPEN = 5000
+"""A box with so many more open terms counts as one more."""
+EXACT = 1 << 50
+"""Sums up to this are exact, also as floats, which numpy has them as on the way."""
 
 
 class _Box(NamedTuple):
@@ -35,27 +41,52 @@ class _Box(NamedTuple):
 
 
 class Boxes:
-    """Finds source states of linear views. `budget` is how many boxes it may look at, in all; there may be ten times as
-    many terms."""
+    """Finds source states of linear views. `budget` is how many boxes it may look at, until that is renewed; there may
+    be ten times as many terms, otherwise this raises `Spent`."""
 
     def __init__(self, states: SourceStates, budget: int) -> None:
         self.lattice = states.lattice
         self.budget = budget
         self.visited = 0
         self._ids: dict[tuple[str, Row], int] = {}
+        most = 0
         cells, rows, counts = [], [], []
         for view, cell, bag in states.terms(10 * budget):
             for row, count in bag.counts.items():
                 cells.append(cell)
                 rows.append(self._ids.setdefault((view, row), len(self._ids)))
                 counts.append(count)
+                most += abs(count)
+        if most > EXACT:
+            raise Spent
         self._cells = np.array(cells, dtype=np.int64).reshape(len(cells), len(self.lattice.top))
         self._rows = np.array(rows, dtype=np.intp)
         self._counts = np.array(counts, dtype=np.int64)
 
-    def least(self, content: Contents, low: Vector, most: int | None = None) -> list[Vector]:
+    def renew(self) -> int:
+        """Begin to count anew; returns how many boxes were looked at."""
+        before, self.visited = self.visited, 0
+        return before
+
+    def wanted(self, changes: Iterable[Contents]) -> Iterator[Wanted]:
+        """The contents that these changes lead to, one after the other, from nothing."""
+        want = np.zeros(len(self._ids), dtype=np.int64)
+        never: dict[tuple[str, Row], int] = {}
+        for change in changes:
+            want = want.copy()
+            for view, bag in change.items():
+                for row, count in bag.counts.items():
+                    place = self._ids.get((view, row))
+                    total = never.pop((view, row), 0) + count
+                    if place is not None:
+                        total += int(want[place])
+                        want[place] = total if abs(total) <= EXACT else 0
+                    if total and (place is None or abs(total) > EXACT):
+                        never[view, row] = total
+            yield None if never else want
+
+    def least(self, want: Wanted, low: Vector, most: int | None = None) -> list[Vector]:
         """The least source states from `low` up with this content; if `most` is given, no more than that."""
-        want = self._wanted(content)
         found: list[Vector] = []
         if want is None:
             return found
@@ -66,22 +97,12 @@ class Boxes:
                 continue
             if self.visited >= self.budget:
                 raise Spent
-            self.visited += 1
+            self.visited += 1 + len(box.open) // OPEN
             if not box.need.any() and self.lattice.legal(box.low):
                 found.append(box.low)
             elif box.low != box.high and self._possible(box):
                 stack += self._halves(box)
         return found
-
-    def _wanted(self, content: Contents) -> Numbers | None:
-        want = np.zeros(len(self._ids), dtype=np.int64)
-        for view, bag in content.items():
-            for row, count in bag.counts.items():
-                place = self._ids.get((view, row))
-                if place is None:
-                    return None  # never there
-                want[place] = count
-        return want
 
     def _possible(self, box: _Box) -> bool:
         rows, counts = self._rows[box.open], self._counts[box.open]

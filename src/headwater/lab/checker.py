@@ -15,23 +15,29 @@ where they cost more. A level that they could not decide is undecided, never fal
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from headwater.algebra.evaluate import DIGITS
 from headwater.lab import witness
+from headwater.lab.boxes import Boxes
 from headwater.lab.following import Followed, Follower, Warehouse
 from headwater.lab.history import History
 from headwater.lab.lattice import Vector, below
 from headwater.lab.levels import Consistency, strongest
-from headwater.lab.search import Found, Hashes, Known, best_first, by_boxes, step_by_step
+from headwater.lab.search import Found, Hashes, best_first, by_boxes, each_by_boxes, step_by_step
 from headwater.lab.source_states import SourceStates, Spent
 from headwater.lab.witness import Moment, Witness
 from headwater.maintenance.strategies.contract import Node
 from headwater.model.errors import UnknownName
 
-BOX, RECOMPUTED = 10, 30
+BOX, GROUPED, RECOMPUTED = 10, 5, 60
 """A box of source states costs about so much more to look at than a single one, and a source state so much more if a
-view has to be recomputed for it."""
+view groups, or has to be recomputed for it."""
+HANDLED = 10
+"""And once more for each so many rows that a step handles."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,12 @@ class Verdict:
 
 def check(history: History, views: Sequence[str] | None = None, budget: int = 300_000) -> Verdict:
     """The verdict on these views together; on all of them if none are named."""
-    chosen = tuple(history.content) if views is None else tuple(views)
+    chosen = tuple(history.content) if views is None else tuple(dict.fromkeys(views))
     for view in chosen:
         if view not in history.content:
             raise UnknownName("view", view, history.content)
-    return _Case(history, chosen, budget).verdict()
+    with decimal.localcontext(prec=DIGITS):
+        return _Case(history, chosen, budget).verdict()
 
 
 def check_each(history: History, budget: int = 300_000) -> dict[str, Verdict]:
@@ -103,6 +110,8 @@ class _Case:
         if way is None:
             found = self._any_way()
             way = self._confirmed(found)
+        if way is not None and way.converges and way.skip is None:  # the search for one did not come so far
+            return self._conclude(Consistency.COMPLETE.implies, way, ())
         if way is not None:
             holds |= (Consistency.STRONG if converges else Consistency.CONSISTENCY).implies
         elif found is not None:
@@ -123,27 +132,40 @@ class _Case:
         """A way that passes all states in order, or as many of them as possible."""
         bad = self.claimed.bad
         known = {i: self.claimed.vectors[k] for i, k in enumerate(self.warehouse.runs) if k not in bad}
-        found = self._by_boxes(known)
-        if found is None:
-            budget = min(self._budget, self.budget // BOX)
-            found = best_first(Hashes(self.states), self.hashes, known, budget)
+        changes = [self.warehouse.changes[k] for k in self.warehouse.runs]
+        boxes = self._boxes()
+        if boxes and 2 * len(known) > len(changes):  # a state that is wrong among others that are not
+            found = each_by_boxes(boxes, changes, known)
+            self.visited += found.visited
+            if found.unreal is not None and found.unreal_decided:
+                return found
+        found = best_first(Hashes(self.states), self.hashes, known, min(self._budget, self.budget // BOX))
         self.visited += found.visited
+        if boxes and not found.decided:
+            found = by_boxes(boxes, changes, {i: at[0] for i, at in found.places.items() if at})
+            self.visited += found.visited
         return found
 
-    def _by_boxes(self, known: Known) -> Found | None:
+    def _boxes(self) -> Boxes | None:
         """None if the views are not linear, or have too many terms."""
-        if self.states.recomputes:
-            return None
         try:
-            return by_boxes(self.states, list(self.warehouse.contents()), known, self.budget // BOX)
+            return None if self.states.recomputes else Boxes(self.states, self.budget // BOX)
         except Spent:
             return None
 
     @property
     def _budget(self) -> int:
-        if not self.states.recomputes:
-            return self.budget
-        return self.budget // max(RECOMPUTED, self.states.rows // 20)
+        return self.budget // self._cost
+
+    @cached_property
+    def _cost(self) -> int:
+        """Of a step, as following the claims has shown."""
+        cost = 1 + self.states.handled // (HANDLED * max(1, self.claimed.steps))
+        if self.states.groups:
+            cost *= GROUPED
+        if self.states.reads_views:
+            cost = max(RECOMPUTED, self.states.rows // 20, cost)
+        return cost
 
     def _confirmed(self, found: Found) -> Followed | None:
         """The way that was found, if it passes everything. If the warehouse converges, its end is the top."""
@@ -184,13 +206,13 @@ class _Case:
             yield witness.diverged(self.states, self._moment(last), self.warehouse.content(last))
         elif way is not None and way.skip is not None:
             skip, between = way.skip, self.lattice.between
-            brought, first = between(skip.low, skip.high), between(skip.low, skip.first)
-            yield witness.skipped(self._moment(skip.state), brought, first)
+            brought, until = between(skip.low, skip.high), between(skip.low, skip.left_out)
+            yield witness.skipped(self._moment(skip.state), brought, until, elsewhere=skip.elsewhere)
         if found is not None and found.unreal is not None and way is None:
             k = self.warehouse.runs[found.unreal]
-            claim = self.follower.claims[k]
+            near = [self.follower.claims[k], *found.places.get(found.unreal - 1, ())[:1]]
             decided = Consistency.WEAK not in self.undecided
-            yield witness.unreal(self.states, self._moment(k), self.warehouse.content(k), claim, decided)
+            yield witness.unreal(self.states, self._moment(k), self.warehouse.content(k), near, decided)
 
     def _goes_back(self, found: Found) -> Witness:
         """The first state that no way reaches that passes those before it."""

@@ -82,12 +82,14 @@ def _visible(history: History, views: Sequence[str]) -> Iterator[dict[str, Bag]]
 
 @dataclass(frozen=True)
 class Skip:
-    """State `state` brings in more than one change: between these vectors. The first of them led to `first`."""
+    """State `state` brings in more than one change: between these vectors. On the way, `left_out` was not shown: it is
+    the first that is no warehouse state, or (`elsewhere`) one that is, but not there."""
 
     state: int
     low: Vector
     high: Vector
-    first: Vector
+    left_out: Vector
+    elsewhere: bool
 
 
 @dataclass
@@ -102,17 +104,20 @@ class Followed:
     steps: int = 0
 
 
-class _Apart:
-    """The difference between two contents."""
+class Apart:
+    """The difference between two contents, and how many rows that is, counts included."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, Row], int] = {}
+        self.distance = 0
 
     def add(self, contents: Contents, sign: int = 1) -> None:
         counts = self._counts
         for view, bag in contents.items():
             for row, n in bag.counts.items():
-                total = counts.get((view, row), 0) + sign * n
+                old = counts.get((view, row), 0)
+                total = old + sign * n
+                self.distance += abs(total) - abs(old)
                 if total:
                     counts[view, row] = total
                 else:
@@ -137,7 +142,7 @@ class Follower:
 
     def follow(self, vectors: Iterable[Vector]) -> Followed:
         """Go up as these say, one for each state, in the order of the commits; then to the top."""
-        result, apart = Followed(), _Apart()
+        result, apart = Followed(), Apart()
         at = self.states.lattice.bottom
         apart.add(self.states.contents(at))
         for k, target in enumerate(vectors):
@@ -151,30 +156,51 @@ class Follower:
         result.converges = not apart
         return result
 
-    def _up(self, low: Vector, high: Vector, k: int, apart: _Apart, result: Followed) -> None:
+    def _up(self, low: Vector, high: Vector, k: int, apart: Apart, result: Followed) -> None:
         """From one vector to another. More than one change on the way, or any before the first state or after the last,
         is a skip."""
-        at, first, changes = low, low, 0
+        at, changed = low, []
         for up in self.states.lattice.way(low, high):
             difference = self.states.difference(at, up)
             at = up
             result.steps += 1
             if difference:
                 apart.add(difference)
-                changes += 1
-                first = up if changes == 1 else first
+                if result.skip is None:
+                    changed.append((up, self.states.marks.all(difference)))
         last = len(self.warehouse.changes) - 1
-        if result.skip is None and (changes > 1 or (changes and (k == 0 or k > last))):
-            result.skip = Skip(min(k, last), low, high, first)
+        if len(changed) > 1 or (changed and (k == 0 or k > last)):
+            left_out, elsewhere = self._left_out(k, low, changed)
+            result.skip = Skip(min(k, last), low, high, left_out, elsewhere)
+
+    def _left_out(self, k: int, low: Vector, changed: Sequence[tuple[Vector, int]]) -> tuple[Vector, bool]:
+        """On the way to state k: best what is shown nowhere; otherwise what is not what is shown next, though it is
+        shown elsewhere."""
+        total = self.states.marks.all(self.states.contents(low))
+        passed = [(low, total), *((v, total := (total + more) & MASK) for v, more in changed)]
+        between = passed[0 if k == 0 else 1 : -1]
+        shown = set(self.warehouse.hashes(self.states))
+        nowhere = next((v for v, content in between if content not in shown), None)
+        if nowhere is not None:
+            return nowhere, False
+        return next((v for v, content in between if content != total), low), True
 
     def real(self, places: Iterable[Vector]) -> bool:
         """Is each run of equal states the views over the vector given for it?"""
-        return all(self.states.contents(v) == c for v, c in zip(places, self.warehouse.contents(), strict=True))
+        apart = Apart()
+        at: Vector | None = None
+        for k, vector in zip(self.warehouse.runs, places, strict=True):
+            apart.add(self.states.contents(vector) if at is None else self.states.difference(at, vector))
+            apart.add(self.warehouse.changes[k], -1)
+            if apart:
+                return False
+            at = vector
+        return True
 
     def complete(self, chain: Sequence[Vector]) -> Followed | None:
         """A way given step by step from the bottom to the top: is every change along it the next state?"""
         runs, changes = self.warehouse.runs, self.warehouse.changes
-        apart = _Apart()
+        apart = Apart()
         apart.add(self.states.contents(chain[0]))
         apart.add(changes[0], -1)
         at, places = chain[0], [chain[0]]

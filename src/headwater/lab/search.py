@@ -1,9 +1,9 @@
 """Ways through the lattice of source states that pass given contents: what consistency and completeness ask for.
 
 Consecutive contents differ. A way for consistency need not show every state it passes, so smaller is better: from a
-vector, everything is reachable that is reachable from a larger one. So for linear views it is enough to keep, content
-by content, the least vectors where the way can be (`by_boxes`). Other views have to be recomputed for each vector:
-those first that have met most of the contents in order (`best_first`).
+vector, everything is reachable that is reachable from a larger one. One vector at a time, those first that have met
+most of the contents in order (`best_first`), such a way is often found soon if there is one. That there is none takes
+longer: for linear views it is enough to keep, content by content, the least vectors where the way can be (`by_boxes`).
 
 A way for completeness shows everything: each step leads to the same content or to the next one, which leaves little to
 visit (`step_by_step`).
@@ -62,44 +62,50 @@ class Hashes:
         return found
 
 
-def by_boxes(states: SourceStates, contents: Sequence[Contents], known: Known, budget: int) -> Found:
-    """Content by content: the least vectors that have it and are above one of those that have the one before.
+def by_boxes(boxes: Boxes, changes: Sequence[Contents], known: Known) -> Found:
+    """Contents are given by what is different in each from the one before. First a vector for each of them; if one has
+    none, that is the end. Then a way."""
+    found = each_by_boxes(boxes, changes, known)
+    if found.unreal is None or not found.unreal_decided:
+        before = boxes.renew()
+        _look_for_way(found, boxes, changes)
+        found.visited = before + boxes.visited
+    return found
 
-    Raises `Spent` if the views have too many terms for that."""
-    boxes = Boxes(states, budget)
-    least: list[list[Vector]] = []
+
+def each_by_boxes(boxes: Boxes, changes: Sequence[Contents], known: Known) -> Found:
+    """A vector for each content, up to the first that has none; takes little where they are known."""
+    boxes.renew()
     found = Found(0, [], True, 0)
     try:
-        for content in contents:
-            reached: list[Vector] = []
-            for low in least[-1] if least else [states.lattice.bottom]:
-                reached += boxes.least(content, low)
+        for i, content in enumerate(boxes.wanted(changes)):
+            found.places[i] = [known[i]] if i in known else boxes.least(content, boxes.lattice.bottom, 1)
+            if not found.places[i]:
+                found.unreal = i
+                break
+    except Spent:
+        found.unreal, found.unreal_decided = i, False
+    found.visited = boxes.visited
+    return found
+
+
+def _look_for_way(found: Found, boxes: Boxes, changes: Sequence[Contents]) -> None:
+    """Content by content the least vectors that have it and are above one of those that have the one before, up to the
+    first that no way reaches; of that one, all the least there are."""
+    least: list[list[Vector]] = []
+    bottom = boxes.lattice.bottom
+    try:
+        for i, content in enumerate(boxes.wanted(changes)):
+            reached: dict[Vector, None] = {}
+            for low in least[-1] if least else [bottom]:
+                reached |= dict.fromkeys(boxes.least(content, low))
             if not reached:
+                found.places[i] = [*found.places.get(i, ()), *boxes.least(content, bottom)]
                 break
             least.append([v for v in reached if not any(o != v and below(o, v) for o in reached)])
     except Spent:
         found.decided = False
     found.met, found.way = len(least), _back(least)
-    if found.met < len(contents):
-        boxes.budget += boxes.visited
-        _look_for_each(found, boxes, contents, known)
-    found.visited = boxes.visited
-    return found
-
-
-def _look_for_each(found: Found, boxes: Boxes, contents: Sequence[Contents], known: Known) -> None:
-    """A vector for each content, up to the first that has none. Of that which no way reaches, all the least."""
-    bottom = boxes.lattice.bottom
-    try:
-        for i, content in enumerate(contents):
-            found.places[i] = [known[i]] if i in known else []
-            if i == found.met or i not in known:
-                found.places[i] += boxes.least(content, bottom, None if i == found.met else 1)
-            if not found.places[i]:
-                found.unreal = i
-                return
-    except Spent:
-        found.unreal, found.unreal_decided = i, False
 
 
 class _Node(NamedTuple):

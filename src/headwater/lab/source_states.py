@@ -13,8 +13,8 @@ sums of hashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property, lru_cache
 from random import Random
 
 from headwater.algebra import Bag, Relation, Row, ViewDefinition, evaluate_all
@@ -23,6 +23,7 @@ from headwater.lab.grouped import Grouped
 from headwater.lab.lattice import Lattice, Vector
 from headwater.lab.versions import Versions
 from headwater.maintenance.strategies.contract import Update
+from headwater.model.errors import UsageError
 from headwater.model.names import TableName, ViewName
 
 Contents = Mapping[str, Bag]
@@ -64,10 +65,12 @@ class SourceStates:
         chosen: Sequence[str],
         columns: Mapping[TableName, Sequence[str]],
         initial: Mapping[TableName, Bag],
-        transactions: Iterable[Update],
+        transactions: Sequence[Update],
     ) -> None:
         self.chosen = tuple(chosen)
         self.marks = Marks()
+        self.handled = 0
+        """How many rows all differences took so far: what they cost."""
         self.linear = [Spj(v, columns) for v in views if v.name in chosen and linear(v)]
         self.grouped = [Grouped(v, columns) for v in views if v.name in chosen and v.aggregation and not v.parents]
         self._others = needed(views, [v.name for v in views if v.name in chosen and v.parents])
@@ -75,6 +78,8 @@ class SourceStates:
         self._columns = columns
         self._cores = [*self.linear, *(g.core for g in self.grouped)]
         self.lattice = Lattice(u for u in transactions if u.part_of or self.touches(u))
+        if self.recomputes:
+            _refuse_overdrawn(initial, transactions, {t for g in self.grouped for t in g.core.tables} | {*self._read})
         tables = {t for spj in self._cores for t in spj.tables} | set(self._read)
         chains = self.lattice.by_source
         self.versions = {t: Versions(initial[t], chains.get(t.source, ()), t) for t in tables}
@@ -93,9 +98,19 @@ class SourceStates:
     @property
     def recomputes(self) -> bool:
         """Is there a view that is not linear?"""
-        return bool(self._others or self.grouped)
+        return self.groups or self.reads_views
 
     @property
+    def groups(self) -> bool:
+        """Is there a view that groups rows of sources?"""
+        return bool(self.grouped)
+
+    @property
+    def reads_views(self) -> bool:
+        """Is there a view that reads views, and is recomputed?"""
+        return bool(self._others)
+
+    @cached_property
     def rows(self) -> int:
         """How many rows the tables have: what visiting a source state costs, if a view is recomputed there."""
         return sum(len(versions.changes[0][1].counts) for versions in self.versions.values())
@@ -107,11 +122,11 @@ class SourceStates:
         return found | dict(self._others_at(vector))
 
     def difference(self, low: Vector, high: Vector) -> dict[str, Bag]:
-        """V(high) − V(low), where low ≤ high; views that do not differ are left out."""
+        """V(high) − V(low), of any two vectors; views that do not differ are left out."""
         found = {spj.name: self._change(spj, low, high) for spj in self.linear}
         for g in self.grouped:
-            change = self._change(g.core, low, high)
-            found[g.name] = g.difference(low, high, lambda g=g: self._evaluated(g.core, low), change)  # type: ignore[misc]  # mypy and defaults
+            self._bring(g, low)
+            found[g.name] = g.difference(high, self._change(g.core, low, high))
         if self._others:
             old, new = self._others_at(low), self._others_at(high)
             found |= {v: new[v] - old[v] for v in new if new[v] is not old[v]}
@@ -124,6 +139,14 @@ class SourceStates:
         for spj in self.linear:
             for cell, partial in self._terms(spj, most).items():
                 yield spj.name, cell, spj.finish(partial)
+
+    def _bring(self, grouped: Grouped, vector: Vector) -> None:
+        """Its groups to this vector: from where they are if that is near, otherwise from nothing."""
+        at = grouped.at
+        if at is None or sum(abs(a - b) for a, b in zip(at, vector, strict=True)) > self.rows:
+            grouped.start(vector, self._evaluated(grouped.core, vector))
+        elif at != vector:
+            grouped.difference(vector, self._change(grouped.core, at, vector))
 
     def _change(self, spj: Spj, low: Vector, high: Vector) -> Bag:
         """Σ over occurrences i of  T0' ⋈ … ⋈ T(i−1)' ⋈ ΔTi ⋈ T(i+1) ⋈ …   where ' is at `high`."""
@@ -141,6 +164,7 @@ class SourceStates:
                 n = self._at(spj.tables[j], high if j < i else low)
                 find = self.versions[spj.tables[j]].find(far, n)
                 partial = spj.extend(partial, j, spj.as_occurrence(j, find))
+                self.handled += len(partial.bag.counts)
             else:
                 found = spj.finish(partial)
                 total = found if total is None else total + found
@@ -218,3 +242,14 @@ def needed(views: Sequence[ViewDefinition], names: Iterable[str]) -> list[ViewDe
         if view.name in wanted:
             wanted.update(view.parents)
     return [v for v in views if v.name in wanted]
+
+
+def _refuse_overdrawn(initial: Mapping[TableName, Bag], transactions: Sequence[Update], tables: Set[TableName]) -> None:
+    """Groups are defined for rows that are there."""
+    held = {table: dict(initial[table].counts) for table in tables}
+    for update in transactions:
+        for table in tables & update.changes.keys():
+            for row, count in update.changes[table].counts.items():
+                left = held[table][row] = held[table].get(row, 0) + count
+                if left < 0:
+                    raise UsageError(f"{update.label} takes {row} from {table}, where it is not", "no source does that")

@@ -41,7 +41,9 @@ class Versions:
         return Bag(dict(self.find((), n)(())))
 
     def change(self, low: int, high: int) -> Bag:
-        """What the transactions after the first `low`, up to `high`, changed."""
+        """What the transactions after the first `low`, up to `high`, changed; from high to low, what it takes back."""
+        if high < low:
+            return -self.change(high, low)
         start = bisect_right(self.changes, low, key=lambda c: c[0])
         stop = bisect_right(self.changes, high, key=lambda c: c[0])
         if stop - start == 1:

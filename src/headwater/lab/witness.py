@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.algebra.bag import Bag
+from headwater.lab.following import Apart
 from headwater.lab.lattice import Vector
 from headwater.lab.levels import Consistency
 from headwater.lab.source_states import Contents, SourceStates
@@ -55,12 +56,12 @@ class Moment(NamedTuple):
         return f"state {self.state} at {self.at:g}"
 
 
-def skipped(moment: Moment, brought: Sequence[Update], first: Sequence[Update]) -> Witness:
-    """Strong, not complete: a state brings in several transactions, and the source state after the `first` of them was
-    no warehouse state."""
-    sentence = f"{moment} brings in {names(brought)} at once"
-    if len(first) < len(brought):
-        sentence += f"; the source state after {names(first)} was no warehouse state"
+def skipped(moment: Moment, brought: Sequence[Update], until: Sequence[Update], *, elsewhere: bool) -> Witness:
+    """Strong, not complete: a state brings in several transactions, and the source state `until` some of them was no
+    warehouse state; or one that came at another time."""
+    left_out = f"the source state after {names(until)}" if until else "the initial source state"
+    was = "was not shown on the way" if elsewhere else "was no warehouse state"
+    sentence = f"{moment} brings in {names(brought)} at once; {left_out} {was}"
     return Witness(
         Consistency.COMPLETE, sentence, moment.state, moment.at, transactions=tuple(u.label for u in brought)
     )
@@ -98,43 +99,45 @@ def diverged(states: SourceStates, moment: Moment, contents: Contents) -> Witnes
     )
 
 
-def unreal(states: SourceStates, moment: Moment, contents: Contents, claimed: Vector, decided: bool) -> Witness:
+def unreal(states: SourceStates, moment: Moment, contents: Contents, near: Sequence[Vector], decided: bool) -> Witness:
     """Not weakly consistent: a state is no source state, or none was found."""
-    at = nearest(states, contents, claimed)
+    at = nearest(states, contents, near)
     lattice = states.lattice
+    which = "the nearest" if lattice.size <= EXHAUSTIVE else "the nearest that was found"
     view, extra, missing = differing(contents, states.contents(at))
     last = lattice.last(at)
     after = f"after {listed(map(str, last))}" if last else "the initial one"
     is_none = "is no source state" if decided else "is no source state that was found"
-    sentence = f"{moment} {is_none}: {_wrong(view, extra, missing)} against the nearest, {after}"
+    sentence = f"{moment} {is_none}: {_wrong(view, extra, missing)} against {which}, {after}"
     if not view:
         sentence = f"{moment} was not reached before the budget was spent"
     return Witness(Consistency.WEAK, sentence, moment.state, moment.at, view, extra, missing, lattice.numbers(at), last)
 
 
-def nearest(states: SourceStates, contents: Contents, start: Vector) -> Vector:
+def nearest(states: SourceStates, contents: Contents, near: Sequence[Vector]) -> Vector:
     """The source state whose views differ least from these contents: of all in a small lattice, otherwise downhill from
-    `start`."""
+    the nearest of some."""
     lattice = states.lattice
+    at, apart = near[0], Apart()
+    apart.add(states.contents(at))
+    apart.add(contents, -1)
 
-    def apart(vector: Vector) -> tuple[int, int, Vector]:
-        far = sum(abs(a - b) for a, b in zip(vector, start, strict=True))
-        return distance(contents, states.contents(vector)), far, vector
+    def distance(vector: Vector) -> tuple[int, int, Vector]:
+        nonlocal at
+        apart.add(states.difference(at, vector))
+        at = vector
+        return apart.distance, sum(abs(a - b) for a, b in zip(vector, near[0], strict=True)), vector
 
     if lattice.size <= EXHAUSTIVE:
-        return min(map(apart, lattice.all()))[2]
-    best = apart(start)
-    while True:
-        around = [apart(v) for v in (*lattice.downs(best[2]), *lattice.steps(best[2]))]
+        return min(map(distance, lattice.all()))[2]
+    best = min(map(distance, near))
+    for _ in range(EXHAUSTIVE):
+        around = [distance(v) for v in (*lattice.downs(best[2]), *lattice.steps(best[2]))]
         closer = min(around, default=best)
         if closer[0] >= best[0]:
-            return best[2]
+            break
         best = closer
-
-
-def distance(one: Contents, other: Contents) -> int:
-    """How many rows they differ by, counts included."""
-    return sum(abs(n) for view in one for n in (one[view] - other[view]).counts.values())
+    return best[2]
 
 
 def differing(shown: Contents, real: Contents) -> tuple[str, Bag, Bag]:
