@@ -238,6 +238,17 @@ def test_negative_counts_are_not_seen() -> None:
     assert check(history).level is COMPLETE
 
 
+def test_a_count_below_zero_at_the_end_is_no_convergence() -> None:
+    """Readers see the right rows, but the next insert of (2, 1, 1) would be lost (PVM, lemma 7)."""
+    done = transactions([("X.R", "", [(3, 1)], [])])
+    w = world()
+    history = showing(w, done, [at(w, done, ""), at(w, done, "X1")])
+    history.states.append(State(9.0, (("V", -Bag.of([(2, 1, 1)])),), ()))
+    verdict = check(history)
+    assert verdict.level is CONSISTENCY
+    assert "V hides (2, 1, 1) × -1, which counts below zero" in str(verdict)
+
+
 def test_a_transaction_over_several_sources_is_one_step() -> None:
     done = transactions([("X.R", "G", [(2, 1)], []), ("Y.S", "G", [(1, 2)], []), ("X.R", "", [(3, 1)], [])])
     assert through("", "X1 Y1", "X1 Y1 X2", done=done).level is COMPLETE

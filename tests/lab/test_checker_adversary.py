@@ -57,6 +57,8 @@ class Truth:
         self.bottom = tuple(0 for _ in self.sources)
         self.top = tuple(len(c) for c in self.chains.values())
         self.shown = [{v: c[v] for v in self.views} for c in history.contents()]
+        final = history.final()
+        self.hidden = {v: bag for v in self.views if (bag := Bag({r: n for r, n in final[v] if n < 0}))}
         self.places = [{v for v, c in self.real.items() if c == shown} for shown in self.shown]
         self.reached: list[set[Vector]] = [self.places[0]]
         for here in self.places[1:]:
@@ -107,7 +109,7 @@ class Truth:
 
     def holds(self) -> frozenset[Consistency]:
         found = {NONE}
-        if self.shown[-1] == self.real[self.top]:
+        if self.shown[-1] == self.real[self.top] and not self.hidden:
             found.add(CONVERGENCE)
         if all(self.places):
             found.add(WEAK)
@@ -170,7 +172,11 @@ class Truth:
 
     def diverged(self, found: Witness, verdict: Verdict) -> None:
         assert found.state == len(self.shown) - 1
-        self.against(found, self.top)
+        if self.shown[-1] == self.real[self.top]:
+            assert found.missing == -self.hidden[found.view]
+            assert not found.extra
+        else:
+            self.against(found, self.top)
 
     def back(self, found: Witness, verdict: Verdict) -> None:
         assert found.state == next(k for k, reached in enumerate(self.reached) if not reached)

@@ -45,8 +45,8 @@ def first_unreal(w: World, history: History) -> int | None:
 
 
 def converges(w: World, history: History) -> bool:
-    *_, last = history.contents()
-    return last["V"] == recomputed(w, history)
+    """Nothing hidden: negative counts are compared, too."""
+    return history.final()["V"] == recomputed(w, history)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)

@@ -18,7 +18,9 @@ from headwater.lab.levels import Consistency
 from headwater.lab.mobile import ALGORITHMS as MOBILE
 from headwater.lab.mobile import INTERFERENCE, Load, Sleep, account, conditions, mobile_world
 from headwater.lab.network import Link, Network, constant, exponential, on_and_off, uniform
+from headwater.lab.propagation import _Covered
 from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
+from headwater.lab.tries import HOUSEKEEPING, Piling, Tally, tallied
 from headwater.lab.workload import Mix, chain, every, in_turn, poisson, updates, weighted
 from headwater.lab.world import Planned, World
 from headwater.maintenance.strategies.acknowledged import acknowledged
@@ -275,6 +277,80 @@ def test_the_parts_of_the_update_propagation_time() -> None:
     }
     assert upt["Nested SWEEP"].inner == pytest.approx(5 * 0.005)
     assert upt["Pure-Push"].inner == pytest.approx(6 * 0.005)
+
+
+@pytest.mark.parametrize("sleep", [Sleep(0.3, 0.3, mean=5.0), Sleep(0.5, 0.0, mean=10.0), Sleep(0.0, 0.9, mean=10.0)])
+def test_a_tally_counts_what_a_history_keeps(sleep: Sleep) -> None:
+    """The run is the same, and so are the counts and what is read off the messages."""
+    seed = 1
+    world = Load.at_rate(0.3, 3, 40.0, INTERFERENCE).over(mobile_world(3, seed), seed)
+    how = conditions(world, 40.0, seed, sleep)
+    for algorithm in MOBILE:
+        kept = simulate(world, algorithm.make(0.6), how, seed)
+        counted = tallied(world, algorithm.make(0.6), how, seed).run()
+        tally = counted.messages
+        assert isinstance(tally, Tally)
+        assert counted.states == kept.states
+        assert tally.made == kept.kinds()
+        sent = [m for m in kept.messages if m.kind not in HOUSEKEEPING]
+        assert tally.tries == len(sent)
+        assert tally.tries_of_nodes_on == sum(how.network.reachable(m.sender, m.sent) for m in sent)
+        if kept.states:
+            assert account(algorithm, counted) == account(algorithm, kept)
+
+
+@pytest.mark.parametrize("sleep", [Sleep(0.3, 0.3, mean=5.0), Sleep(0.5, 0.0, mean=10.0), Sleep(0.0, 0.9, mean=10.0)])
+@pytest.mark.parametrize("seed", range(4))
+def test_tries_counted_at_once_are_the_tries_made(sleep: Sleep, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Piling channels against one try after the other, and against the network's own channels that keep no order."""
+    world = Load.at_rate(0.3, 3, 150.0, INTERFERENCE).over(mobile_world(3, seed), seed)
+    how = conditions(world, 150.0, seed, sleep)
+
+    def piling() -> tuple[History, Tally]:
+        history = tallied(world, nested_sweep(), how, seed, 0.2).run()
+        assert isinstance(history.messages, Tally)
+        return history, history.messages
+
+    def one_by_one(self: Piling, sender: str, receiver: str, takes: float, most: int) -> tuple[int, int]:
+        silent = heard = 0
+        sent = self.now
+        while silent + heard < most:
+            if not how.network.reachable(sender, sent):
+                silent += 1
+            elif not how.network.reachable(receiver, sent + takes):
+                heard += 1
+            else:
+                break
+            sent += 0.2
+        return silent, heard
+
+    at_once, tally = piling()
+    monkeypatch.setattr(Piling, "_lost_tries", one_by_one)
+    made, other = piling()
+    assert tally.tries > 3 * len(world.transactions)
+    assert (tally.made, tally.left) == (other.made, other.left)
+    assert at_once.states == made.states
+    # how often an update is sent does not depend on what the warehouse does with it
+    again = conditions(world, 150.0, seed, sleep, retransmit=0.2)
+    unordered = replace(again, network=replace(again.network, link=replace(again.network.link, fifo=False)))
+    assert simulate(world, nested_sweep(), unordered, seed).kinds()["update"] == tally.made["update"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_things_at_the_same_time_count_once(seed: int) -> None:
+    """Intervals against the moments that they cover."""
+    random = Random(seed)
+
+    def some(n: int) -> list[tuple[float, float]]:
+        return [(a, a + random.randrange(6)) for a in (random.randrange(60) for _ in range(n))]
+
+    def moments(intervals: list[tuple[float, float]]) -> set[float]:
+        return {t for a, b in intervals for t in range(int(a), int(b))}
+
+    for _ in range(50):
+        one, other = some(random.randrange(12)), some(random.randrange(4))
+        assert _Covered(one).total == len(moments(one))
+        assert _Covered(one).outside(_Covered(other)) == len(moments(other) - moments(one))
 
 
 def test_the_counts_of_the_paper() -> None:

@@ -203,7 +203,11 @@ class _Case:
             yield self._goes_back(found)
         if Consistency.CONVERGENCE not in holds:
             last = len(self.warehouse.changes) - 1
-            yield witness.diverged(self.states, self._moment(last), self.warehouse.content(last))
+            shown = self.warehouse.content(last)
+            if shown == self.states.contents(self.lattice.top):
+                yield witness.hidden(self.states, self._moment(last), self.warehouse.hidden)
+            else:
+                yield witness.diverged(self.states, self._moment(last), shown)
         elif way is not None and way.skip is not None:
             skip, between = way.skip, self.lattice.between
             brought, until = between(skip.low, skip.high), between(skip.low, skip.left_out)

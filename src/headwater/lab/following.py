@@ -28,6 +28,9 @@ class Warehouse:
         """What a reader sees change in each state; the first is the initial content, from nothing."""
         self.runs = [k for k, change in enumerate(self.changes) if change or k == 0]
         """The states that differ from the one before: consecutive equal ones count as one."""
+        final = history.final()
+        self.hidden = {v: bag for v in self.views if (bag := Bag({r: n for r, n in final[v] if n < 0}))}
+        """Rows that end with counts below zero: nobody sees them, but the next insert of one would be lost."""
 
     def content(self, k: int) -> dict[str, Bag]:
         """What state k shows."""
@@ -153,7 +156,7 @@ class Follower:
             if apart:
                 result.bad.add(k)
         self._up(at, self.states.lattice.top, len(self.warehouse.changes), apart, result)
-        result.converges = not apart
+        result.converges = not apart and not self.warehouse.hidden
         return result
 
     def _up(self, low: Vector, high: Vector, k: int, apart: Apart, result: Followed) -> None:

@@ -11,6 +11,7 @@ The papers differ. These are PVM's levels (section 4.1), made exact:
 - The source states form a lattice, PVM's state order diagram (definition 1). A way up through it is a legal order
   (definition 2).
 - A warehouse state is what a reader sees: rows with counts below one are not there. The initial state is one of them.
+  At the end no count may be below zero (PVM, lemma 7): the next insert of such a row would be lost.
 - With several views, a warehouse state is the content of all of them together (MVC, section 2.3).
 - Weak consistency says nothing of the end, as in PVM; in Cluster (section 2.2) it includes convergence.
 - A transaction that does not change the views needs no warehouse state of its own, and a warehouse state that repeats
@@ -74,7 +75,7 @@ ADJECTIVES: dict[Consistency, str] = {
 
 MEANINGS: dict[Consistency, str] = {
     Consistency.NONE: "nothing is promised",
-    Consistency.CONVERGENCE: "the last warehouse state is the views over the last source state",
+    Consistency.CONVERGENCE: "the last warehouse state is the views over the last source state, nothing is hidden",
     Consistency.WEAK: "every warehouse state is the views over some source state",
     Consistency.CONSISTENCY: "one way up through the source states passes all warehouse states, in their order",
     Consistency.STRONG: "consistency, and convergence",

@@ -99,6 +99,15 @@ def diverged(states: SourceStates, moment: Moment, contents: Contents) -> Witnes
     )
 
 
+def hidden(states: SourceStates, moment: Moment, negative: Contents) -> Witness:
+    """Not convergent: readers see the views over everything, but rows are left with counts below zero."""
+    view, rows = next(iter(negative.items()))
+    top = states.lattice.top
+    sentence = f"at the end, {view} hides {_rows(rows)}, which counts below zero ({moment} is the last)"
+    numbers, last = states.lattice.numbers(top), states.lattice.last(top)
+    return Witness(Consistency.CONVERGENCE, sentence, moment.state, moment.at, view, Bag(), -rows, numbers, last)
+
+
 def unreal(states: SourceStates, moment: Moment, contents: Contents, near: Sequence[Vector], decided: bool) -> Witness:
     """Not weakly consistent: a state is no source state, or none was found."""
     at = nearest(states, contents, near)

@@ -18,14 +18,20 @@ from headwater.lab.mobile import (
 )
 from headwater.lab.network import constant
 from headwater.lab.propagation import at_the_warehouse, composite
-from headwater.lab.simulation import simulate
+from headwater.lab.simulation import Conditions
+from headwater.lab.tries import tallied
 from headwater.lab.world import World
 from headwater.maintenance.strategies.acknowledged import acknowledged
+from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pure_push import pure_push
 
 N = 3
-DURATION = 40.0
+DURATION = 300.0
+WAVES = 40.0
+"""For our wave: it computes with the engine's own code, which takes its time."""
+SCALES = {0.1: (40.0, DURATION, 900.0), 1.0: (40.0, DURATION, 10_000.0)}
+"""Durations for the shortest and the longest interval."""
 INTERVALS = tuple(round(0.1 * k, 1) for k in range(1, 11))
 BOUNDED = Algorithm(
     "Nested SWEEP, depth 1",
@@ -37,21 +43,30 @@ BOUNDED = Algorithm(
 COMPARED = (*ALGORITHMS, BOUNDED)
 PUBLISHED = ("Nested SWEEP", "Pure-Push", "Pull-Push")
 CLOSE = 0.05
-"""A share of the offer: what is on its way at the end has not arrived."""
+"""Almost identical: a share of the offer."""
+MARGIN = 0.01
+"""Better or worse: what is on its way at the end has not arrived, and is less than this share of the offer."""
 LOADS = (("non-interfering", 0.0), ("interfering", INTERFERENCE))
 
 
 def run(run: Run) -> Findings:
     world = mobile_world(N, run.seed)
     rows: list[dict[str, Any]] = []
-    for updates, probability, interval in run.each((u, p, i) for u, p in LOADS for i in INTERVALS):
-        busy = Load(interval, DURATION, probability, interval).over(world, run.seed)
-        row: dict[str, Any] = {"updates": updates, "interval": interval}
-        row["offered"] = len(busy.transactions) / DURATION
-        for algorithm in COMPARED:
-            history = simulate(busy, algorithm.make(interval), conditions(busy, DURATION, run.seed), run.seed)
-            row[algorithm.name] = sum(len(state.covers) for state in history.states) / DURATION
-        rows.append(row)
+    shares: dict[tuple[float, str], list[float]] = {(i, a): [] for i in SCALES for a in PUBLISHED}
+    points = [
+        (u, i, a, WAVES if a.name == "our wave" else DURATION) for u in LOADS for i in INTERVALS for a in COMPARED
+    ]
+    checks = [(LOADS[1], i, a, d) for i, ds in SCALES.items() for d in ds for a in COMPARED if a.name in PUBLISHED]
+    for n, ((updates, probability), interval, algorithm, duration) in enumerate(run.each([*points, *checks])):
+        busy = Load(interval, duration, probability, interval).over(world, run.seed)
+        arrived = _arrived(busy, algorithm.make(interval), conditions(busy, duration, run.seed), run.seed)
+        if n >= len(points):
+            shares[interval, algorithm.name].append(arrived * duration / len(busy.transactions))
+            continue
+        if algorithm is COMPARED[0]:
+            offered = len(busy.transactions) / duration
+            rows.append({"updates": updates, "interval": interval, "offered": offered})
+        rows[-1][algorithm.name] = arrived
     names = ["offered", *(a.name for a in COMPARED)]
     panels = [
         Panel(
@@ -62,7 +77,21 @@ def run(run: Run) -> Findings:
         )
         for updates, _ in LOADS
     ]
-    return Findings(rows, panels, _claims(rows), [_what_holds_pure_push_back(world, run.seed)])
+    return Findings(rows, panels, _claims(rows), [_what_holds_pure_push_back(world, run.seed), _scales(shares)])
+
+
+def _arrived(world: World, factory: Factory, how: Conditions, seed: int) -> float:
+    """Updates per second."""
+    return sum(len(state.covers) for state in tallied(world, factory, how, seed).run().states) / how.until
+
+
+def _scales(shares: dict[tuple[float, str], list[float]]) -> str:
+    """With interference, the same for shorter and longer."""
+    texts = []
+    for interval, durations in SCALES.items():
+        found = "; ".join(f"{a} {', '.join(f'{x:.1%}' for x in shares[interval, a])}" for a in PUBLISHED)
+        texts.append(f"at {interval} s for {', '.join(f'{d:,.0f} s' for d in durations)}: {found}")
+    return f"Share of the offer that arrived, with interference, {'; '.join(texts)}."
 
 
 def _what_holds_pure_push_back(world: World, seed: int) -> str:
@@ -76,11 +105,9 @@ def _what_holds_pure_push_back(world: World, seed: int) -> str:
         "queries of half the time": replace(usual, capacity=replace(usual.capacity, service=constant(COSTS.query / 2))),
         "a third of the latency": replace(usual, network=replace(usual.network, link=link)),
     }
-    arrived = {
-        name: sum(len(s.covers) for s in simulate(busy, pure_push(interval, interval, ACK_AFTER), how, seed).states)
-        for name, how in changed.items()
-    }
-    shares = ", ".join(f"{name} {n / len(busy.transactions):.0%}" for name, n in arrived.items())
+    offered = len(busy.transactions) / DURATION
+    arrived = {n: _arrived(busy, pure_push(interval, interval, ACK_AFTER), how, seed) for n, how in changed.items()}
+    shares = ", ".join(f"{name} {throughput / offered:.0%}" for name, throughput in arrived.items())
     return f"Pure-Push at {interval} s with interference, share of the updates that arrived: {shares}."
 
 
@@ -93,22 +120,25 @@ def _spread(row: dict[str, Any]) -> float:
 def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
     plain = {r["interval"]: r for r in rows if r["updates"] == "non-interfering"}
     mixed = {r["interval"]: r for r in rows if r["updates"] == "interfering"}
-    behind = {i: (max(r["Nested SWEEP"], r["Pure-Push"]) - r["Pull-Push"]) / r["offered"] for i, r in plain.items()}
+    ahead = {i: (r["Pull-Push"] - max(r["Nested SWEEP"], r["Pure-Push"])) / r["offered"] for i, r in plain.items()}
     late = max(_spread(r) for i, r in plain.items() if i > 0.8)
     late_mixed = max(_spread(r) for i, r in mixed.items() if i > 0.7)
     alike = {name: min((i for i in at if all(_spread(at[j]) < CLOSE for j in at if j >= i)), default=None)
              for name, at in (("plain", plain), ("mixed", mixed))}  # fmt: skip
     first, first_mixed = plain[INTERVALS[0]], mixed[INTERVALS[0]]
-    least = all(r["Nested SWEEP"] <= min(r["Pure-Push"], r["Pull-Push"]) + CLOSE * r["offered"] for r in mixed.values())
+    lead = {i: (r["Nested SWEEP"] - min(r["Pure-Push"], r["Pull-Push"])) / r["offered"] for i, r in mixed.items()}
+    least = max(lead.values()) < MARGIN and lead[INTERVALS[0]] < -MARGIN
     between = {i: (r["Pure-Push"] - r["Pull-Push"]) / r["offered"] for i, r in mixed.items()}
     return [
         Claim(
             "without interference Interleaved Pull-Push achieves the best throughput, especially at high update rates",
             f"at 0.1 s of {first['offered']:.1f} updates/s: Pull-Push {first['Pull-Push']:.1f}, Pure-Push "
             f"{first['Pure-Push']:.1f}, Nested SWEEP {first['Nested SWEEP']:.1f} (depth 1: "
-            f"{first['Nested SWEEP, depth 1']:.1f}); at most {max(behind.values()):.1%} of the offer behind the best",
-            max(behind.values()) < CLOSE,
-            "It shares the place: at these costs Pull-Push and Pure-Push both bring all that is offered.",
+            f"{first['Nested SWEEP, depth 1']:.1f}); ahead of the better of the two by "
+            f"{min(ahead.values()):+.1%} to {max(ahead.values()):+.1%} of the offer",
+            min(ahead.values()) > -MARGIN and ahead[INTERVALS[0]] > MARGIN,
+            "Held if it is behind nowhere and ahead at 0.1 s, by more than 1 % of the offer. At these costs Pull-Push "
+            "and Pure-Push both bring what is offered, and share the first place.",
         ),
         Claim(
             "beyond 0.8 s the throughput of the three algorithms becomes almost identical",
@@ -155,8 +185,9 @@ EXPERIMENT = Experiment(
     found="Without interference Pull-Push had the best throughput, with it Pure-Push, then Pull-Push, then Nested "
     "SWEEP. Beyond 0.8 s (0.7 s with interference) the three were the same.",
     here="One source in turn commits an update in each interval; with interference another one does so with "
-    f"probability 0.65 in the same interval. {DURATION:.0f} s of virtual time, all nodes on; a message takes 30 ms and "
-    "1 ms per value, a query 100 ms, a local join 20 ms (the paper does not print its WHIPS constants). Update_Window "
-    "is the interval. Nested SWEEP is also shown with a bound on its nesting, and our wave beside them.",
+    f"probability 0.65 in the same interval. {DURATION:.0f} s of virtual time ({WAVES:.0f} s for our wave) instead of "
+    "10,000, all nodes on; the notes have the longest interval for 10,000 s. A message takes 30 ms and 1 ms per value, "
+    "a query 100 ms, a local join 20 ms (the paper does not print its WHIPS constants). Update_Window is the interval. "
+    "Nested SWEEP is also shown with a bound on its nesting, and our wave beside them.",
     run=run,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import fmean
+from dataclasses import replace
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
@@ -18,37 +18,47 @@ from headwater.lab.mobile import (
     conditions,
     mobile_world,
 )
-from headwater.lab.simulation import simulate
+from headwater.lab.tries import tallied
 
 F = 0.1
 INTERVAL = 0.3
-DURATION = 300.0
+DURATION = 10_000.0
+MEAN = 1800.0
+ALL_ON = 0.1
+"""Of the duration; where nothing is ever off a tenth of it says the same."""
+WAVES = 0.1
+"""Of duration and mean, for our wave: it computes with the engine's own code, which takes its time."""
+SCALES = (0.01, 0.1, 1.0)
 VIEWS = (1, 2, 3, 4)
 LOADS = (("non-interfering", 0.0), ("interfering", INTERFERENCE))
-NODES = (("mobile", Sleep(sources=0.1, warehouse=0.1)), ("stationary", AWAKE))
-RUNS = {"mobile": 2, "stationary": 1}
-"""Means of so many: who is off when makes a difference."""
+NODES = (("mobile", Sleep(sources=0.1, warehouse=0.1, mean=MEAN)), ("stationary", AWAKE))
 PARTS = ("network", "computation", "query", "inner")
 SHORT = {"Nested SWEEP": "NS", "Pure-Push": "PP", "Pull-Push": "IPP", "our wave": "wave"}
 
 
 def run(run: Run) -> Findings:
     rows: list[dict[str, Any]] = []
-    for (nodes, sleep), (updates, probability), n in run.each((w, u, n) for w in NODES for u in LOADS for n in VIEWS):
-        for algorithm in ALGORITHMS:
-            upts = [_measured(algorithm, n, probability, sleep, run.seed + k) for k in range(RUNS[nodes])]
-            rows.append(
-                {
-                    "nodes": nodes,
-                    "updates": updates,
-                    "view": f"V{n}",
-                    "algorithm": algorithm.name,
-                    **{part: fmean(getattr(upt, part) for upt in upts) for part in PARTS},
-                    "UPT": fmean(upt.total for upt in upts),
-                    "network, mean of both ways": fmean(upt.halves for upt in upts),
-                    "commit to view": fmean(upt.elapsed for upt in upts),
-                }
-            )
+    smaller: dict[str, list[float]] = {a.name: [] for a in ALGORITHMS}
+    points = [(w, u, n, a, _scale(w[1], a)) for w in NODES for u in LOADS for n in VIEWS for a in ALGORITHMS]
+    checks = [(NODES[0], LOADS[1], VIEWS[-1], a, s) for a in ALGORITHMS for s in SCALES if s < _scale(NODES[0][1], a)]
+    for (nodes, sleep), (updates, probability), n, algorithm, scale in run.each([*points, *checks]):
+        upt = _measured(algorithm, n, probability, sleep, scale, run.seed)
+        if len(rows) == len(points):
+            smaller[algorithm.name].append(upt.total)
+            continue
+        rows.append(
+            {
+                "nodes": nodes,
+                "updates": updates,
+                "view": f"V{n}",
+                "algorithm": algorithm.name,
+                **{part: getattr(upt, part) for part in PARTS},
+                "UPT": upt.total,
+                "network, mean of both ways": upt.halves,
+                "commit to view": upt.elapsed,
+                "duration": DURATION * scale,
+            }
+        )
     panels = [
         Panel(
             f"{updates} updates, {nodes} nodes",
@@ -67,13 +77,36 @@ def run(run: Run) -> Findings:
         for nodes, _ in NODES
         for updates, _ in LOADS
     ]
-    return Findings(rows, panels, _claims(rows))
+    return Findings(rows, panels, _claims(rows), [_scales(rows, smaller)])
 
 
-def _measured(algorithm: Algorithm, n: int, probability: float, sleep: Sleep, seed: int) -> Upt:
-    world = Load.at_rate(F, n, DURATION, probability).over(mobile_world(n, seed), seed)
-    history = simulate(world, algorithm.make(INTERVAL), conditions(world, DURATION, seed, sleep), seed)
-    return account(algorithm, history)
+def _measured(algorithm: Algorithm, n: int, probability: float, sleep: Sleep, scale: float, seed: int) -> Upt:
+    """`scale`: of the duration and of the intervals after which nodes change."""
+    duration = DURATION * scale
+    world = Load.at_rate(F, n, duration, probability).over(mobile_world(n, seed), seed)
+    how = conditions(world, duration, seed, replace(sleep, mean=sleep.mean * scale))
+    return account(algorithm, tallied(world, algorithm.make(INTERVAL), how, seed).run())
+
+
+def _scale(sleep: Sleep, algorithm: Algorithm) -> float:
+    return ALL_ON if sleep == AWAKE else WAVES if algorithm.name == "our wave" else 1.0
+
+
+def _scales(rows: list[dict[str, Any]], smaller: dict[str, list[float]]) -> str:
+    """V4 with interference and nodes that sleep, at smaller scales."""
+    found = []
+    for name, upts in smaller.items():
+        point = ("mobile", "interfering", f"V{VIEWS[-1]}", name)
+        full = [r["UPT"] for r in rows if (r["nodes"], r["updates"], r["view"], r["algorithm"]) == point]
+        found.append(f"{name} {', '.join(f'{upt:.2f}' for upt in (*upts, *full))} s")
+    scales = ", ".join(f"{DURATION * scale:,.0f} s ({MEAN * scale:,.0f} s)" for scale in SCALES)
+    return (
+        f"The UPT of V4 with interference and nodes that sleep at three scales, of {scales}: {'; '.join(found)}. The "
+        "wave has the first two, so its bars are of a smaller scale than the others'. Outages do not count in the UPT; "
+        "what they change is how many updates wait together when a node comes back. Nested SWEEP takes them all in one "
+        "sweep, whose messages are as large as that; Pure-Push's batches queue for the sources, one query each; "
+        "Pull-Push's windows are asked for one by one."
+    )
 
 
 def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
@@ -138,17 +171,18 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
             f"V4: the largest is {alike:.0%} above the least where all nodes stay on, {alike_mobile:.0%} where they "
             "sleep",
             alike_mobile < 0.25,
-            "With nodes that sleep updates wait together, and so interfere after all: Nested SWEEP asks more. Of "
-            "Pull-Push's two ways the longer counts, and only the update of an end source passes all others one way.",
+            "With nodes that sleep updates wait together, and so interfere after all: Nested SWEEP asks more, and "
+            "Pure-Push's batches queue at the sources. Of Pull-Push's two ways the longer counts, and only the update "
+            "of an end source passes all others one way.",
         ),
         Claim(
             "t_network of Pull-Push is roughly 25 % of Nested SWEEP's",
             shares("Nested SWEEP"),
             0.15 <= share("network", "Nested SWEEP", "V4", "mobile") <= 0.35,
-            "How near it comes depends on who sleeps when: updates pile up, and Nested SWEEP sends nested questions. "
-            "With all nodes on it needs 2n − 1 messages one after the other and Pull-Push at most n each way. As the "
-            "mean of both ways a batch travels (n + 1)/2 hops, which goes to 25 % of 2n − 1; the view waits for the "
-            "longer.",
+            "With nodes that sleep it depends on how long they do: updates pile up, and Nested SWEEP's messages carry "
+            "all of them (see the note on scales). With all nodes on it needs 2n − 1 messages one after the other and "
+            "Pull-Push at most n each way. As the mean of both ways a batch travels (n + 1)/2 hops, which goes to 25 % "
+            "of 2n − 1; the view waits for the longer.",
         ),
         Claim(
             "t_network of Pull-Push is almost 50 % of Pure-Push's",
@@ -183,16 +217,16 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
         Claim(
             "with interference Pull-Push is better than Nested SWEEP by 15 %",
             f"V3 {better['V3']:.0%}, V4 {better['V4']:.0%}",
-            min(better.values()) >= 0.15,
-            "By more than that here.",
+            all(0.1 <= gain <= 0.2 for gain in better.values()),
+            "It is better, but by "
+            + ("more than that." if min(better.values()) > 0.2 else "another share, which depends on the costs."),
         ),
         Claim(
             "with interference Pure-Push outperforms both",
             f"V4: {upts('interfering')}; all nodes on: {upts('interfering', 'stationary')}",
             fastest == "Pure-Push",
             "What another batch adds to Pull-Push's messages and queries is little at our costs, and its path is "
-            "shorter. Ten times the time per value brings the two near each other and does not turn them; why it was "
-            "otherwise in the paper is open.",
+            "shorter. Why it was otherwise in the paper is open.",
         ),
         Claim(
             "with interference all components of Pure-Push's UPT remain the same",
@@ -214,10 +248,11 @@ EXPERIMENT = Experiment(
     "suffers most, Pull-Push a little, Pure-Push not at all.",
     here="The paper does not print its WHIPS constants. Ours: a message 30 ms and 1 ms per value, a query 100 ms, a "
     "local join 20 ms, a hop between modules 5 ms (5 hops at the warehouse; 2 and another 2 for each source on the way "
-    f"with update managers at the sources). {DURATION:.0f} s (twice where nodes sleep) instead of 10,000; nodes change "
-    "after 20 s instead of 1800 s on average; also with all nodes on. The parts are summed along an update's path, "
-    "queueing at sources included; waiting for the next interval or for a node to wake up is in the column `commit to "
-    "view` only. Of Pull-Push's two ways the longer counts. RX … UX stay at the sources, since no view shows them; in "
-    "a notice they count as one value.",
+    f"with update managers at the sources). {DURATION:,.0f} s, and nodes change after {MEAN:.0f} s on average, as in "
+    f"table 1, one run of each. Added: the same with all nodes on for {DURATION * ALL_ON:,.0f} s, and our wave, for "
+    f"{DURATION * WAVES:,.0f} s with nodes that change after {MEAN * WAVES:.0f} s. The parts are summed along an "
+    "update's path, queueing at sources included; waiting for the next interval or for a node to wake up is in the "
+    "column `commit to view` only. Of Pull-Push's two ways the longer counts. RX … UX stay at the sources, since no "
+    "view shows them; in a notice they count as one value.",
     run=run,
 )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from headwater.algebra.bag import Bag
@@ -57,7 +56,7 @@ class Unanswered(NamedTuple):
 
 
 class Post:
-    """A node's messages to others. Bodies are frozen dataclasses with a `serial`, which is filled in here."""
+    """A node's messages to others. Bodies are named tuples with a `serial`, which is filled in here."""
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
@@ -69,14 +68,15 @@ class Post:
     def send(self, to: Node, body: Any) -> list[Effect]:
         serial = self._sent[to] = self._sent.get(to, 0) + 1
         queue = self._out.setdefault(to, deque())
-        queue.append(replace(body, serial=serial))
+        queue.append(body._replace(serial=serial))
         return self._transmit(to) if len(queue) == 1 else []
 
     def take(self, sender: Node, body: Any) -> tuple[list[Effect], bool]:
         """What the post does about something that arrived, and whether the process is to have it."""
-        if isinstance(body, Acknowledgement):
+        kind = type(body)
+        if kind is Acknowledgement:
             return self._acknowledged(sender, body.of), False
-        if isinstance(body, Unanswered):
+        if kind is Unanswered:
             return (self._transmit(body.to) if self._waits_for(body.to, body.serial) else []), False
         serial = getattr(body, "serial", None)
         if serial is None:
@@ -102,8 +102,7 @@ class Post:
         return self._transmit(sender) if queue else []
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """An update, on its way to the warehouse."""
 
     update: Update
@@ -118,8 +117,7 @@ class Notice:
         return (self.update.label,)
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """A question, on its way to a source."""
 
     ask: Ask
@@ -134,8 +132,7 @@ class Query:
         return self.ask.about
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer, on its way back."""
 
     answer: Answer

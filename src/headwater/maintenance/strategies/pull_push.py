@@ -19,7 +19,6 @@ request, to which the source answers with both messages; requests are acknowledg
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -61,8 +60,7 @@ def pull_push(update_window: float, ack_after: float = 0.2) -> Factory:
     return make
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Send me your updates of ]t_k, t_k+1]."""
 
     t_k: float
@@ -74,8 +72,7 @@ class Request:
         return 2
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(NamedTuple):
     """δV_frwrd_msg. `about` are the updates that it carries."""
 
     terms: Terms
@@ -89,8 +86,7 @@ class Forward:
         return 2 + sum(partial.weight for _, partial in self.terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Backward:
+class Backward(NamedTuple):
     """δV_bckwrd_msg."""
 
     terms: Terms
@@ -137,7 +133,7 @@ class Source:
                 effects += self._append(Backward((), body.t_k, body.t_k1))
         elif isinstance(body, Answer):
             message = self._joining.pop(body.ticket)
-            effects += [Work(), *self._append(replace(message, terms=body.value.terms))]
+            effects += [Work(), *self._append(message._replace(terms=body.value.terms))]
         else:
             effects += self._join(body)
         return effects
@@ -154,14 +150,16 @@ class Source:
 
     def _append(self, message: Forward | Backward) -> list[Effect]:
         """Append δR^i, send to the next source."""
+        to = self.i + 1 if isinstance(message, Forward) else self.i - 1
+        receiver = self.setting.homes[to] if 0 <= to < self.setting.view.n else WAREHOUSE
         updates, labels = self.tagged.updates(message.t_k, message.t_k1)
+        if not labels and not message.terms:
+            return self.post.send(receiver, message)
         own = self.setting.view.origin(self.i, updates.change)
         if isinstance(message, Forward):
             own = Partial(own.over, Bag(dict.fromkeys(own.bag.counts, 1)))
         terms = tuple((i, partial) for i, partial in (*message.terms, (self.i, own)) if partial.bag)
-        to = self.i + 1 if isinstance(message, Forward) else self.i - 1
-        receiver = self.setting.homes[to] if 0 <= to < self.setting.view.n else WAREHOUSE
-        return self.post.send(receiver, replace(message, terms=terms, about=message.about + labels))
+        return self.post.send(receiver, message._replace(terms=terms, about=message.about + labels))
 
 
 class Warehouse:

@@ -25,7 +25,6 @@ messages are acknowledged and sent again, and logs are emptied, as in Pull-Push.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -70,8 +69,7 @@ def pure_push(update_interval: Interval, update_window: float, ack_after: float 
     return make
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """(δV, t_k, t_k+1, i). `about` are the updates that it sums up."""
 
     change: Partial
@@ -108,6 +106,7 @@ class Source:
         self.tagged = TaggedSource(setting, i)
         self._tickets = count()
         self._joining: dict[int, Batch] = {}
+        self._nothing = setting.view.origin(i, Bag())
 
     def cut(self, k: int) -> float:
         """The time of the k-th cut."""
@@ -138,7 +137,7 @@ class Source:
             effects += self._cut(body, now)
         elif isinstance(body, Answer):
             ((_, change),) = body.value.terms
-            effects += [Work(), *self._pass_on(replace(self._joining.pop(body.ticket), change=change))]
+            effects += [Work(), *self._pass_on(self._joining.pop(body.ticket)._replace(change=change))]
         else:
             effects += self._join(body)
         return effects
@@ -149,7 +148,8 @@ class Source:
             # A commit at t_k+1 belongs to the batch, and may be told after this at the same moment.
             return [Wake(max(t_k1 - now, 0.0), Cut(cut.k, settled=now >= t_k1))]
         updates, labels = self.tagged.updates(t_k, t_k1)
-        batch = Batch(self.setting.view.origin(self.i, updates.change), t_k, t_k1, self.i, labels)
+        change = self.setting.view.origin(self.i, updates.change) if labels else self._nothing
+        batch = Batch(change, t_k, t_k1, self.i, labels)
         return [Wake(self.cut(cut.k + 1) - now, Cut(cut.k + 1)), *self._pass_on(batch)]
 
     def _join(self, batch: Batch) -> list[Effect]:

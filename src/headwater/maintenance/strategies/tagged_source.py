@@ -31,11 +31,16 @@ class TaggedSource:
 
     def updates(self, t_k: float, t_k1: float) -> tuple[Updates, tuple[Label, ...]]:
         """δR(t_k, t_k+1) and the transactions it sums up."""
+        updates = self.relation.updates(t_k, t_k1)
+        if not self._commits or self._commits[-1][0] <= t_k:
+            return updates, ()  # most intervals are empty
         first, last = (bisect_right(self._commits, t, key=lambda commit: commit[0]) for t in (t_k, t_k1))
-        return self.relation.updates(t_k, t_k1), tuple(label for _, label in self._commits[first:last])
+        return updates, tuple(label for _, label in self._commits[first:last])
 
     def truncate(self, t_v: float) -> None:
         self.relation.truncate(t_v)
+        if not self._commits or self._commits[0][0] > t_v:
+            return
         del self._commits[: bisect_right(self._commits, t_v, key=lambda commit: commit[0])]
 
 

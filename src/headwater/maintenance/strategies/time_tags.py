@@ -47,6 +47,9 @@ class Updates(NamedTuple):
         return self.inserted - self.deleted
 
 
+NOTHING = Updates(Bag(), Bag())
+
+
 class TaggedRelation:
     """R and R̄. Times of commits never decrease. Of equal tuples the youngest is deleted: states are the same
     whichever goes, and what came and went stays short."""
@@ -61,6 +64,8 @@ class TaggedRelation:
         self._created: list[tuple[float, Row]] = []
         """What `updates` may still ask for, ascending in cr."""
         self._indexes: dict[tuple[int, ...], dict[Key, dict[Row, None]]] = {}
+        self._changed = ALWAYS
+        """The time of the last commit."""
         self._read = ALWAYS
         """The latest time that was asked for: it must have been over by then."""
 
@@ -70,6 +75,7 @@ class TaggedRelation:
 
     def insert(self, row: Row, at: float, count: int = 1) -> None:
         self._not_before_what_was_read(at)
+        self._changed = at
         self._live.setdefault(row, []).extend([at] * count)
         self._created.append((at, row))
         for positions, index in self._indexes.items():
@@ -77,6 +83,7 @@ class TaggedRelation:
 
     def delete(self, row: Row, at: float, count: int = 1) -> None:
         self._not_before_what_was_read(at)
+        self._changed = at
         tags = self._live.get(row, [])
         if len(tags) < count:
             raise HeadwaterError(f"{row} is deleted at {at} and is not there", "delete what is there only")
@@ -125,6 +132,8 @@ class TaggedRelation:
         """δR(t_k, t_k+1); rows that came and went inside are in neither part."""
         self._restorable(t_k)
         self._read = max(self._read, t_k1)
+        if self._changed <= t_k:
+            return NOTHING  # most intervals are empty
         created = self._created[bisect_right(self._created, t_k, key=_cr) : bisect_right(self._created, t_k1, key=_cr)]
         deleted = self._log[bisect_right(self._log, t_k, key=_dr) : bisect_right(self._log, t_k1, key=_dr)]
         touched = dict.fromkeys((*(row for _, row in created), *(d.row for d in deleted)))
