@@ -65,7 +65,6 @@ class Conditions:
     local: float = 0.0
     until: float = float("inf")
     most_events: int = 50_000_000
-    record_messages: bool = True
 
 
 def simulate(world: World, factory: Factory, conditions: Conditions | None = None, seed: int = 0) -> History:
@@ -86,17 +85,23 @@ class _Server:
 
 
 class Simulation:
-    """One run of a strategy that may be for several views."""
+    """One run of a strategy that may be for several views. `messages` is where messages are kept, if not in a list."""
 
-    def __init__(self, world: World, strategy: Strategy, conditions: Conditions, seed: int = 0) -> None:
+    def __init__(
+        self,
+        world: World,
+        strategy: Strategy,
+        conditions: Conditions,
+        seed: int = 0,
+        messages: list[Message] | None = None,
+    ) -> None:
         self.world = world
         self.strategy = strategy
         self.conditions = conditions
         self.now = 0.0
         content = {spj.name: spj.evaluate(world.initial) for spj in world.compiled}
         self.history = History(world.columns, world.views, world.initial, content)
-        self._messages = self.history.messages
-        self._record = conditions.record_messages
+        self.history.messages = self._messages = [] if messages is None else messages
         self._random = Random(seed)
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._number = count()
@@ -182,8 +187,7 @@ class Simulation:
 
     def _leave(self, server: _Server, asker: Node, ask: Ask, start: float, value: Any) -> None:
         source = ask.source
-        if self.conditions.record_messages:
-            self.history.services.append(Service(source, start, self.now, asker, ask.about))
+        self.history.services.append(Service(source, start, self.now, asker, ask.about))
         self._send(source, asker, "answer", Answer(source, ask.ticket, value, ask.about), weight_of(value), ask.about)
         server.busy -= 1
         if server.waiting:
@@ -209,9 +213,8 @@ class Simulation:
                 if last > arrives:
                     arrives = last
             lost = self._lost(link, ends, sent, arrives)
-            if self._record:
-                arrived = None if lost else arrives
-                self._messages.append(Message(sent, arrived, sender, receiver, kind, weight, about))
+            arrived = None if lost else arrives
+            self._messages.append(Message(sent, arrived, sender, receiver, kind, weight, about))
             if not lost:
                 break
             if link.retransmit is None or sent + link.retransmit > self.conditions.until:

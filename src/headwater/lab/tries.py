@@ -65,13 +65,11 @@ def tallied(
     world: World, factory: Factory, conditions: Conditions, seed: int, again: float | None = None
 ) -> Simulation:
     """A run whose messages are a `Tally`. `again`: over `Piling` channels with this Δt."""
-    strategy = factory(world.setting())
+    strategy, tally = factory(world.setting()), Tally(conditions.network)
     if again is None:
-        simulation = Simulation(world, strategy, conditions, seed)
-    else:
-        simulation = Piling(world, strategy, conditions, seed)
-        simulation.again = again
-    simulation.history.messages = simulation._messages = Tally(conditions.network)
+        return Simulation(world, strategy, conditions, seed, tally)
+    simulation = Piling(world, strategy, conditions, seed, tally)
+    simulation.again = again
     return simulation
 
 
