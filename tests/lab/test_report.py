@@ -78,7 +78,7 @@ def test_the_files_of_one_experiment(tmp_path: Path) -> None:
     assert "why: because" in said
     text = page([experiment], [written], 3)
     assert "it &lt;holds&gt;" in text
-    assert "1 of 2 claims" in text
+    assert "1 of 2 claims hold" in text
 
 
 def test_pictures_are_the_same_bytes_each_time() -> None:

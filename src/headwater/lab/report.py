@@ -173,7 +173,7 @@ _PAGE = """<!doctype html>
 <body><main>
 <h1>Headwater lab</h1>
 <p class="about">{experiments} experiments of five papers on view maintenance, run again in virtual time, seed {seed}.
-{held} of {total} claims of the papers hold here; where one does not, the page says why. Times are those of the
+{held} of {total} claims hold here, the papers' and ours; where one does not, the page says why. Times are those of the
 simulated clock. Made by <code>headwater lab run all --seed {seed}</code>.</p>
 <nav>{contents}</nav>
 {body}
