@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -151,6 +151,7 @@ def check(
     from headwater.lab.recorded import is_recorded, read_history
 
     path = _history(file)
+    named: Callable[[object], str] = str
     wanted = _level(at_least) if at_least else None
     screen = results()
     if is_recorded(path):
@@ -159,7 +160,7 @@ def check(
         history = read_history(path)
     else:
         played, expected = _played(path, strategy)
-        history = played.history
+        history, named = played.history, lambda verdict: played.named(str(verdict))
     if not history.states:
         screen.print("no state but the first: the warehouse never changed", style="yellow", markup=False)
     counts = f"{len(history.transactions)} transactions, {len(history.states)} states after the first"
@@ -170,8 +171,8 @@ def check(
         verdict = judged(history)
         each = check_each(history) if len(history.views) > 1 else {}
     for view, one in each.items():
-        screen.print(Text.assemble((f"{view}: ", "bold"), str(one)))
-    screen.print(Text.assemble(("all views together: " if each else "", "bold"), str(verdict)))
+        screen.print(Text.assemble((f"{view}: ", "bold"), named(one)))
+    screen.print(Text.assemble(("all views together: " if each else "", "bold"), named(verdict)))
     if not is_recorded(path):
         _compare(played, expected, verdict.level, strategy)
     if wanted is not None and wanted not in verdict.holds:

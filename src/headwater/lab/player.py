@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,6 +50,11 @@ class Played:
     history: History
     seen: list[Seen] = field(default_factory=list)
     names: dict[Label, str] = field(default_factory=dict)
+
+    def named(self, text: str) -> str:
+        """The same text with transactions called as the script does."""
+        known = {str(label): name for label, name in self.names.items()}
+        return re.sub(r"\w+#\d+", lambda found: known.get(found[0], found[0]), text)
 
     @property
     def surprises(self) -> list[Seen]:

@@ -33,7 +33,7 @@ def played(run: Run, names: Sequence[str], notes: Sequence[str] = ()) -> Finding
         claims.append(
             Claim(
                 script.title,
-                f"{right} of {len(result.seen)} steps as the figure has them; {verdict}",
+                f"{right} of {len(result.seen)} steps as the figure has them; {result.named(str(verdict))}",
                 verdict.level is expected and not result.surprises,
             )
         )
