@@ -38,7 +38,7 @@ def test_run_writes_data_plots_and_claims(headwater: Headwater, tmp_path: Path) 
     [
         (("run", "pvm-fig99"), "there are: c-strobe-messages"),
         (("explain", "nothing"), "sweep, nested-sweep"),
-        (("check", "nothing.history"), "figures are: pvm-cc"),
+        (("check", "nothing.history"), "figures are: eca-naive, eca, pvm-cc"),
         (("check", "pvm-fig7", "--strategy", "swep"), "there are: sweep"),
         (("check", "pvm-fig7", "--at-least", "perfect"), "there are: none, convergence, weak"),
         (("run", "pvm-fig6-7", "--seed", "x"), "valid integer"),
