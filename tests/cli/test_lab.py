@@ -38,8 +38,11 @@ def test_run_writes_data_plots_and_claims(headwater: Headwater, tmp_path: Path) 
     [
         (("run", "pvm-fig99"), "there are: c-strobe-messages"),
         (("explain", "nothing"), "sweep, nested-sweep"),
-        (("check", "nothing.history"), "figures are: eca-naive, eca, pvm-cc"),
+        (("check", "nothing.history"), "figures are: eca-example2"),
         (("check", "pvm-fig7", "--strategy", "swep"), "there are: sweep"),
+        (("check", "pvm-fig7", "--strategy", "pvm q=2"), "its options: p="),
+        (("explain", "swep"), "did you mean sweep?"),
+        (("check", "."), "is a folder"),
         (("check", "pvm-fig7", "--at-least", "perfect"), "there are: none, convergence, weak"),
         (("run", "pvm-fig6-7", "--seed", "x"), "valid integer"),
         (("run", "pvm-fig6-7", "--seed", "-1"), "greater than or equal to 0"),
@@ -58,11 +61,21 @@ def test_out_must_be_a_folder(headwater: Headwater, tmp_path: Path) -> None:
     assert "is not a folder" in result.output
 
 
+def test_a_file_that_cannot_be_written_is_no_bug_of_ours(headwater: Headwater, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    result = headwater("lab", "run", "pvm-fig6-7", "--out", tmp_path / "file" / "x")
+    assert result.exit_code == 1
+    assert "not a directory" in result.output
+    assert "bug" not in result.output
+
+
 def test_explain(headwater: Headwater) -> None:
     assert "The paper did" in headwater("lab", "explain", "pvm-fig22").stdout
     assert "local compensation" in headwater("lab", "explain", "sweep").stdout
     assert "IS1 answers DU1" in headwater("lab", "explain", "histories").stdout
     assert "strong consistency" in headwater("lab", "explain", "levels").stdout
+    assert "IS1 commits DU1" in headwater("lab", "explain", "pvm-fig6").stdout
+    assert "local compensation" in headwater("lab", "explain", "SWEEP").stdout
 
 
 def test_check_a_figure(headwater: Headwater) -> None:
@@ -87,4 +100,4 @@ def test_a_history_that_is_not_what_its_file_says(headwater: Headwater, tmp_path
     path.write_text(text, encoding="utf-8")
     result = headwater("lab", "check", path)
     assert result.exit_code == 1
-    assert "expected complete consistency" in " ".join(result.output.split())
+    assert "expected exactly complete consistency, it is convergence" in " ".join(result.output.split())

@@ -74,7 +74,7 @@ def test_the_files_of_one_experiment(tmp_path: Path) -> None:
     with (tmp_path / "mine" / "data.csv").open(encoding="utf-8") as file:
         assert list(csv.DictReader(file)) == [{"x": "1", "y": "2.5", "z": ""}, {"x": "2", "y": "", "z": "ü"}]
     said = (tmp_path / "mine" / "claims.md").read_text(encoding="utf-8")
-    assert "✗ the paper: not" in said
+    assert "✗ we say: not" in said
     assert "why: because" in said
     text = page([experiment], [written], 3)
     assert "it &lt;holds&gt;" in text

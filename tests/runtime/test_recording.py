@@ -67,6 +67,12 @@ def test_only_the_last_transactions(world: World) -> None:
     assert check(recorded(recording)).level is Consistency.COMPLETE
 
 
+def test_the_last_cuts_of_views_that_skip_states(world: World) -> None:
+    recording = record(world.open(), ["open_orders", "lines"], last=12)
+    verdict = check(recorded(recording))
+    assert Consistency.STRONG in verdict.holds, str(verdict)
+
+
 def test_mistakes(world: World) -> None:
     with pytest.raises(UnknownName):
         record(world.open(), ["open_order"])

@@ -57,6 +57,10 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
             raise typer.Exit(2) from None
         if debug:
             _say(without_secrets(traceback.format_exc()))
+        if isinstance(error, OSError) and error.filename is not None and error.strerror:
+            what = f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
+            show([HeadwaterError(what, "check the path and who may use it")], as_json)
+            raise typer.Exit(1) from None
         said = without_secrets(" ".join(str(error).split()))[:500]
         what = f"unexpected {type(error).__name__}: {said}" if said else f"unexpected {type(error).__name__}"
         hint = "the traceback is above" if debug else "this is a bug in Headwater; --debug shows where it happened"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import typer
 from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 from headwater.cli.options import HERE, Project
@@ -40,24 +42,37 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="
 def list_() -> None:
     """The experiments, the algorithms and the hand-written histories there are."""
     from headwater.lab.algorithms import ALGORITHMS
+    from headwater.lab.experiment import PAPERS
     from headwater.lab.experiments import all_experiments
     from headwater.lab.figures import figures
 
     screen = results()
-    table = grid("experiment", "paper", "what it shows")
+    table = _named("experiment", "paper", "what it shows")
     for e in all_experiments().values():
         table.add_row(e.name, f"{e.paper}, {e.shows}", e.title)
     screen.print(table)
     screen.print()
-    table = grid("algorithm", "from", "promises", "needs")
+    table = _named("algorithm", "from", "promises", "needs")
     for a in ALGORITHMS.values():
         table.add_row(a.name, a.paper, a.level.value, a.needs)
     screen.print(table)
     screen.print()
-    table = grid("history", "what it shows")
+    table = _named("history", "what it shows")
     for path, title in figures().items():
         table.add_row(path, title)
     screen.print(table)
+    screen.print()
+    table = _named("paper", "")
+    for name, title in PAPERS.items():
+        table.add_row(name, title)
+    screen.print(table)
+
+
+def _named(*columns: str) -> Table:
+    """A table whose names can be copied: they are never broken."""
+    table = grid(*columns)
+    table.columns[0].no_wrap = True
+    return table
 
 
 @app.command()
@@ -102,8 +117,11 @@ def explain(
     """
     from headwater.lab import levels, script
     from headwater.lab.algorithms import ALGORITHMS, explained
+    from headwater.lab.experiments import all_experiments
+    from headwater.lab.figures import figure, figures
 
     screen = results()
+    name = name.lower()
     if name == HISTORIES:
         screen.print((script.__doc__ or "").strip(), markup=False)
     elif name == LEVELS:
@@ -117,8 +135,10 @@ def explain(
         screen.print(f"{algorithm.title} ({algorithm.paper})", style="bold", markup=False)
         screen.print(f"promises {algorithm.level.value}, needs {algorithm.needs}\n", markup=False)
         screen.print(explained(name), markup=False)
+    elif name in figures() and name not in all_experiments():
+        screen.print(figure(name).read_text(encoding="utf-8").rstrip(), markup=False)
     else:
-        e = _experiment(name, [*ALGORITHMS, HISTORIES, LEVELS])
+        e = _experiment(name, [*ALGORITHMS, *figures(), HISTORIES, LEVELS])
         screen.print(Text(e.title, "bold"), Text(f"({e.paper}, {e.shows})", "dim"))
         for head, text in (("The paper did", e.did), ("It found", e.found), ("Here", e.here)):
             screen.print(Text(f"\n{head}", "bold"))
@@ -188,7 +208,7 @@ def _compare(played: Played, expected: str, level: Consistency, strategy: str) -
     """What the file says should be, beside what was."""
     wrong = [f"line {s.step.line}: {s.step.text}: {s.wrong}" for s in played.surprises]
     if expected and _level(expected) is not level:
-        wrong.append(f"expected {_level(expected).value}")
+        wrong.append(f"expected exactly {_level(expected).value}, it is {level.value}")
     if not wrong:
         return
     if strategy:
@@ -209,10 +229,10 @@ def _played(path: Path, strategy: str) -> tuple[Played, str]:
     screen.print(Text(script.title, "bold"))
     if script.comment.strip():
         screen.print(Text(script.comment.strip(), "dim"))
-    name = strategy or script.strategy
-    played = play(script, factory(name, {} if strategy else script.options))
+    name, *said = strategy.split() or [script.strategy, *(f"{k}={v}" for k, v in script.options.items())]
+    played = play(script, factory(name, dict(option.partition("=")[::2] for option in said)))
     table = grid("", "what happens", *(str(v.name) for v in script.world.views))
-    table.add_row("", f"(strategy {name})", *(shown(bag) for bag in played.history.content.values()))
+    table.add_row("", f"(strategy {' '.join([name, *said])})", *(shown(bag) for bag in played.history.content.values()))
     for number, seen in enumerate(played.seen, 1):
         mark = "" if seen.right else "[yellow]✗ [/]"
         table.add_row(str(number), mark + escape(seen.step.text), *(shown(bag) for bag in seen.views.values()))
@@ -225,6 +245,8 @@ def _history(name: str) -> Path:
 
     if Path(name).is_file():
         return Path(name)
+    if Path(name).is_dir():
+        raise UsageError(f"{name} is a folder", "name a file with a history")
     if name in figures():
         return figure(name)
     raise UsageError(f"there is no file and no figure {name!r}", f"figures are: {', '.join(figures())}")
@@ -243,7 +265,12 @@ def _level(name: str) -> Consistency:
 def record(
     views: Annotated[list[str] | None, typer.Argument(help="Views; all of them if none are named.")] = None,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("history.jsonl"),
-    last: Annotated[int | None, typer.Option("--last", min=1, help="Only the last so many transactions.")] = None,
+    last: Annotated[
+        int | None,
+        typer.Option(
+            "--last", min=1, help="Only the last so many transactions, or a few more: states are not cut in two."
+        ),
+    ] = None,
     project: Project = HERE,
 ) -> None:
     """Record what a project's sources and warehouse went through, for 'headwater lab check'.
@@ -282,7 +309,12 @@ def _experiment(name: str, others: Sequence[str] = ()) -> Experiment:
 
     known = all_experiments()
     if name not in known:
-        raise UsageError(f"there is no experiment {name!r}", f"there are: {', '.join([*known, *others, ALL])}")
+        there = [*known, *others] if others else [*known, ALL]
+        near = difflib.get_close_matches(name, there, n=1, cutoff=0.6)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"there is no {'such thing' if others else 'experiment'} {name!r}", f"{meant}there are: {', '.join(there)}"
+        )
     return known[name]
 
 
@@ -307,10 +339,17 @@ def _print_claims(experiment: Experiment, written: Written, brief: bool) -> None
 
 @contextmanager
 def _bars(experiments: Sequence[Experiment]) -> Iterator[Tell]:
-    """A bar for the whole and one for each experiment under way; nothing where nobody looks."""
+    """A bar for the whole and one for each experiment under way; in a file, a line for each that is done."""
     screen = messages()
     if not screen.is_terminal:
-        yield lambda name, done, of: None
+        finished: list[str] = []
+
+        def line(name: str, done: int, of: int) -> None:
+            if (done, of) == (1, 1) and len(experiments) > 1 and name not in finished:
+                finished.append(name)
+                screen.print(f"{len(finished)}/{len(experiments)} {name}", markup=False)
+
+        yield line
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True) as bars:

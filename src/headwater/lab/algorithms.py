@@ -77,7 +77,10 @@ def _keys(options: Options) -> dict[TableName, tuple[str, ...]]:
         table, _, column = said.rpartition(".")
         found[table_name(table)] = (*found.get(table_name(table), ()), column)
     if not found:
-        raise UsageError("this algorithm needs the tables' keys", "add keys=SOURCE.TABLE.COLUMN,… to the strategy")
+        raise UsageError(
+            "this algorithm needs the tables' keys",
+            "say strategy NAME keys=SOURCE.TABLE.COLUMN,… in the file, or --strategy 'NAME keys=…'",
+        )
     return found
 
 
@@ -111,14 +114,15 @@ ALGORITHMS: Mapping[str, Algorithm] = {
     for a in (
         Algorithm("sweep", "SWEEP", "PVM §2", _COMPLETE, FIFO, lambda o: sweep),
         Algorithm(
-            "nested-sweep", "Nested SWEEP", "PVM §8", _STRONG, f"{FIFO}; interference that ends, or depth=",
+            "nested-sweep", "Nested SWEEP", "PVM §8", _STRONG, f"{FIFO}; an end of interference, or the option depth=",
             lambda o: nested_sweep(_number(o, "depth", 1) if "depth" in o else None),
         ),
         Algorithm("pvm", "PVM", "PVM §3", Consistency.CONVERGENCE, FIFO, lambda o: pvm(_number(o, "p", 4))),
         Algorithm("pvm-cc", "PVM CC", "PVM §4.2", _COMPLETE, FIFO, lambda o: pvm_cc(_number(o, "p", 4))),
-        Algorithm("eca", "ECA", "PVM §8", _STRONG, f"{FIFO}; one source; pauses", lambda o: eca),
+        Algorithm("eca", "ECA", "PVM §8", _STRONG, f"{FIFO}; one source; moments without updates", lambda o: eca),
         Algorithm(
-            "strobe", "Strobe", "PVM §8", _STRONG, f"{FIFO}; keys in the view; pauses", lambda o: strobe(_keys(o))
+            "strobe", "Strobe", "PVM §8", _STRONG, f"{FIFO}; keys in the view; moments without updates",
+            lambda o: strobe(_keys(o)),
         ),
         Algorithm(
             "c-strobe", "C-Strobe", "PVM §8", _COMPLETE, f"{FIFO}; keys in the view", lambda o: c_strobe(_keys(o))
@@ -161,6 +165,15 @@ FAULTY: Mapping[str, Make] = {
 }
 
 
+TAKES: Mapping[str, tuple[str, ...]] = {
+    "nested-sweep": ("depth",), "pvm": ("p",), "pvm-cc": ("p",), "strobe": ("keys",), "c-strobe": ("keys",),
+    "posse": ("concurrency",), "tid-rules": ("session",), "simple-parallel": ("k",), "equal-partition": ("k",),
+    "frequency-partition": ("k", "frequencies"), "pure-push": ("interval", "window"), "pull-push": ("window",),
+    "wave": ("p",), "pvm-without-rpu": ("p",), "pvm-without-negative-counts": ("p",),
+}  # fmt: skip
+"""The options that each knows; those that are not here know none."""
+
+
 def explained(name: str) -> str:
     """What an algorithm's file opens with: the idea, the steps, the invariant."""
     module = importlib.import_module(f"headwater.maintenance.strategies.{ALGORITHMS[name].file}")
@@ -172,4 +185,8 @@ def factory(name: str, options: Options) -> Factory:
     known: dict[str, Make] = {**{n: a.make for n, a in ALGORITHMS.items()}, **FAULTY}
     if name not in known:
         raise UsageError(f"there is no strategy {name!r}", f"there are: {', '.join(known)}")
+    for option in options:
+        if option not in TAKES.get(name, ()):
+            takes = ", ".join(f"{o}=" for o in TAKES.get(name, ())) or "none"
+            raise UsageError(f"strategy {name} has no option {option!r}", f"its options: {takes}")
     return known[name](options)

@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeVar
 T = TypeVar("T")
 
 PAPERS: Mapping[str, str] = {
-    "PVM": "PVM: Parallel multisource view maintenance",
-    "MVC": "MVC: Multiple view consistency for data warehousing",
-    "TID": "TID rules: Incremental maintenance of multi-source views",
-    "Cluster": "Cluster: Parallel maintenance on personal computer clusters",
-    "Pull-Push": "Pull-Push: View maintenance in mobile environments",
-    "ours": "Ours: the wave beside all of them",
+    "PVM": "Zhang, Ding, Rundensteiner: Parallel multisource view maintenance",
+    "MVC": "Zhuge, Wiener, Garcia-Molina: Multiple view consistency for data warehousing",
+    "TID": "Moro, Sartori: Incremental maintenance of multi-source views",
+    "Cluster": "Liang, Yu: Parallel maintenance of materialized views on personal computer clusters",
+    "Pull-Push": "Adly, Taha, Nagi, Samaan: View maintenance in mobile environments using interleaved Pull-Push",
+    "ours": "The wave beside all of them",
 }
 """What an experiment's `paper` may be, with its heading in the report; in this order."""
 

@@ -29,7 +29,7 @@ from headwater.maintenance.strategies.contract import (
 from headwater.model.errors import HeadwaterError, UsageError
 from headwater.model.names import TableName
 
-IDLE = 20
+IDLE = 200
 """So often a strategy may wake up for nothing before it is taken to rest."""
 
 
@@ -234,7 +234,10 @@ class _Player:
         names = self.played.names
         said = [f"{m.sender} → {m.receiver}: {_name(m.body, names)}" for m in self.flying]
         said += [f"asked at {w.ask.source}: for {_about(w.ask.about, names)}" for w in self.waiting]
-        return "under way are: " + ("; ".join(said) or "no messages")
+        hint = ""
+        if any(not w.ask.about for w in self.waiting):
+            hint = "; this strategy asks for batches, not for single updates: let 'the rest happens' go on"
+        return "under way are: " + ("; ".join(said) or "no messages") + hint
 
     def _error(self, step: Step, what: str, fix: str = "") -> UsageError:
         return UsageError(f"{self.script.file}:{step.line}: {step.text}: {what}", fix)

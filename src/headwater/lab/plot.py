@@ -9,8 +9,10 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from headwater.lab.experiment import Panel
@@ -131,14 +133,27 @@ def _panel(ax: Axes, panel: Panel) -> None:
     {"lines": _lines, "bars": _bars, "stacked": _stacked}[panel.kind](ax, panel)
     if panel.log_y:
         ax.set_yscale("log")
+        _plain(ax.yaxis, [y for points in panel.series.values() for _, y in points])
     elif panel.kind != "lines" or min((y for s in panel.series.values() for _, y in s), default=0) >= 0:
         ax.set_ylim(bottom=0)
     if panel.log_x:
         ax.set_xscale("log")
+        _plain(ax.xaxis, [x for points in panel.series.values() for x, _ in points])
+    elif panel.kind == "lines" and all(isinstance(x, int) for points in panel.series.values() for x, _ in points):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if len(panel.series) > 4 or panel.kind == "bars":
         ax.legend(fontsize=8, frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     elif panel.series:
         ax.legend(fontsize=8.5, frameon=False)
+
+
+def _plain(axis: Axis, values: Sequence[float]) -> None:
+    """Numbers as people write them; between powers of ten only if there are few of those."""
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    axis.set_major_formatter(plain)
+    positive = [v for v in values if v > 0]
+    few = bool(positive) and max(positive) < 20 * min(positive)
+    axis.set_minor_formatter(plain if few else NullFormatter())
 
 
 def _lines(ax: Axes, panel: Panel) -> None:
@@ -151,8 +166,8 @@ def _lines(ax: Axes, panel: Panel) -> None:
             label=name,
             color=colors[name],
             marker="o" if ours else _MARKERS[i % len(_MARKERS)],
-            markersize=4.5,
-            linewidth=2.4 if ours else 1.5,
+            markersize=max(4.0, 6.5 - 0.5 * i),
+            linewidth=2.4 if ours else max(1.2, 3.4 - 0.4 * i),  # what lies below is wider, and so is seen
             linestyle="--" if i % 2 and not ours else "-",  # lines that coincide show both
             zorder=5 if ours else 3,
         )

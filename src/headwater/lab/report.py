@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from headwater.lab.algorithms import ALGORITHMS
 from headwater.lab.experiment import PAPERS, Claim, Experiment, Findings
+from headwater.lab.levels import Consistency
 from headwater.lab.plot import drawn, png, svg
 
 
@@ -65,7 +67,8 @@ def _number(value: object) -> object:
 def claims_text(experiment: Experiment, findings: Findings, seed: int) -> str:
     lines = [f"# {experiment.title}", "", f"{experiment.paper}, {experiment.shows}; seed {seed}", ""]
     for claim in findings.claims:
-        lines += [f"- {mark(claim)} the paper: {claim.said}", f"  measured: {claim.measured}"]
+        who = "we say" if experiment.paper == "ours" else "the paper"
+        lines += [f"- {mark(claim)} {who}: {claim.said}", f"  measured: {claim.measured}"]
         if claim.why:
             lines.append(f"  why: {claim.why}")
     for note in findings.notes:
@@ -85,18 +88,56 @@ def page(experiments: Sequence[Experiment], written: Sequence[Written], seed: in
     total = sum(len(w.claims) for w in written)
     held = sum(w.held for w in written)
     contents = "".join(
-        f"<h3>{PAPERS[p]}</h3><ul>" + "".join(_entry(e, by_name[e.name]) for e in shown if e.paper == p) + "</ul>"
+        f"<h3>{_headed(p)}</h3><ul>" + "".join(_entry(e, by_name[e.name]) for e in shown if e.paper == p) + "</ul>"
         for p in papers
     )
     body = "".join(
-        f'<section class="paper"><h2>{PAPERS[p]}</h2>'
+        f'<section class="paper"><h2>{_headed(p)}</h2>'
         + "".join(_section(e, by_name[e.name]) for e in shown if e.paper == p)
         + "</section>"
         for p in papers
     )
     return _PAGE.format(
-        style=_STYLE, contents=contents, body=body, seed=seed, total=total, held=held, experiments=len(shown)
+        style=_STYLE,
+        words=_words(),
+        contents=contents,
+        body=body,
+        seed=seed,
+        total=total,
+        held=held,
+        experiments=len(shown),
     )
+
+
+def _headed(paper: str) -> str:
+    return f"{paper}: {escape(PAPERS[paper])}"
+
+
+def _words() -> str:
+    """What a newcomer needs to read the page."""
+    levels = [(c.value, c.meaning) for c in Consistency if c is not Consistency.NONE]
+    algorithms = [(a.title, f"{a.paper}; promises {a.level.value}; needs {a.needs}") for a in ALGORITHMS.values()]
+    parts = {"Levels": levels, "Algorithms": algorithms, "Symbols": SYMBOLS}
+    return "".join(
+        f"<h3>{name}</h3><dl class='words'>"
+        + "".join(f"<dt>{escape(word)}</dt><dd>{_text(meaning)}</dd>" for word, meaning in words)
+        + "</dl>"
+        for name, words in parts.items()
+    )
+
+
+SYMBOLS = (
+    ("IS1, IS2, …", "information sources, each with a relation R1, R2, …"),
+    ("DU1, DU2, …", "data updates: transactions at the sources, in the order in which the warehouse hears of them"),
+    ("SQ1,2 and SQR1,2", "the subquery for DU1 at IS2, and its result"),
+    ("UMQ, PPU, RPU", "updates that wait, that are being handled, that are done but still needed (PVM)"),
+    ("m, n, p, q, c", "sources, updates, updates handled at once, questions a source handles at once, updates in a row "
+     "from the same source"),
+    ("REL_i, AL_i^x", "which views transaction i concerns; the changes that bring view x to the state after i (MVC)"),
+    ("w, r, g, b", "white, red, gray, black: an action list is awaited, is there, is applied, is not needed (MVC)"),
+    ("V1 … V4", "Pull-Push's views over one to four relations"),
+    ("t, T", "simulated time: seconds where the paper says so, else units"),
+)  # fmt: skip
 
 
 def _entry(experiment: Experiment, written: Written) -> str:
@@ -115,6 +156,7 @@ def _section(experiment: Experiment, written: Written) -> str:
         for c in written.claims
     )
     notes = "".join(f"<pre>{escape(n)}</pre>" if "\n" in n else f"<p>{_text(n)}</p>" for n in written.notes)
+    who = "We say" if experiment.paper == "ours" else "The paper says"
     return f"""
 <article id="{experiment.name}">
 <h3>{escape(experiment.title)} <small>{escape(experiment.shows)}</small></h3>
@@ -122,17 +164,17 @@ def _section(experiment: Experiment, written: Written) -> str:
 <dt>It found</dt><dd>{_text(experiment.found)}</dd>
 <dt>Here</dt><dd>{_text(experiment.here)}</dd></dl>
 <figure>{_inline(written.svg, experiment.name)}</figure>
-<table class="claims"><thead><tr><th></th><th>The paper says</th><th>Measured here</th></tr></thead>
+<table class="claims"><thead><tr><th></th><th>{who}</th><th>Measured here</th></tr></thead>
 <tbody>{claims}</tbody></table>
 {notes}
 <p class="files">headwater lab run {experiment.name} · <a href="{experiment.name}/data.csv">data.csv</a>
 ({written.rows} rows) · <a href="{experiment.name}/plot.svg">plot.svg</a> ·
-<a href="{experiment.name}/plot.png">plot.png</a></p>
+<a href="{experiment.name}/plot.png">plot.png</a> · <a href="#top">top</a></p>
 </article>"""
 
 
 def _text(text: str) -> str:
-    return re.sub(r"\s+", " ", escape(text)).strip()
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", re.sub(r"\s+", " ", escape(text)).strip())
 
 
 def _inline(picture: str, name: str) -> str:
@@ -152,6 +194,8 @@ h1 { font-size: 30px; margin: 0 0 4px; } h2 { margin: 56px 0 8px; padding-top: 1
 h3 small, li small { color: var(--soft); font-weight: 400; }
 nav { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 8px 24px 16px; }
 nav ul { list-style: none; padding: 0; margin: 0; } nav li { padding: 2px 0; display: flex; gap: 8px; }
+details { margin: 12px 0; } summary { cursor: pointer; }
+.words { grid-template-columns: 190px 1fr; font-size: 14px; }
 nav h3 { margin: 14px 0 2px; font-size: 15px; }
 .count { margin-left: auto; font-variant-numeric: tabular-nums; } .count.all { color: #2f7d4f; }
 .count.some { color: #b3541e; }
@@ -170,11 +214,12 @@ a { color: var(--ours); } .files, .about { color: var(--soft); font-size: 13px; 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Headwater lab</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>
-<body><main>
+<body id="top"><main>
 <h1>Headwater lab</h1>
 <p class="about">{experiments} experiments of five papers on view maintenance, run again in virtual time, seed {seed}.
 {held} of {total} claims hold here, the papers' and ours; where one does not, the page says why. Times are those of the
 simulated clock. Made by <code>headwater lab run all --seed {seed}</code>.</p>
+<details><summary>Words: levels, algorithms, symbols</summary>{words}</details>
 <nav>{contents}</nav>
 {body}
 </main></body></html>

@@ -8,12 +8,14 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 from headwater.lab.experiment import Experiment, Run
 from headwater.lab.experiments import all_experiments
 from headwater.lab.report import Written, page, write
+from headwater.model.errors import HeadwaterError
 
 Tell = Callable[[str, int, int], None]
 """Which experiment, how many of its parts are done, of how many. Ends with as many as there are."""
@@ -38,8 +40,8 @@ def run_many(experiments: Sequence[Experiment], seed: int, out: Path, tell: Tell
     count = workers or min(os.cpu_count() or 1, len(experiments))
     with ProcessPoolExecutor(count, context, _begin, (queue,)) as pool:
         # the longest first would be best; the order of the papers is near enough and easier to follow
-        jobs: list[Future[Written]] = [pool.submit(_job, e.name, seed, out) for e in experiments]
         try:
+            jobs: list[Future[Written]] = [pool.submit(_job, e.name, seed, out) for e in experiments]
             left: set[Future[Written]] = set(jobs)
             while left:
                 done, left = wait(left, timeout=0.1, return_when="FIRST_EXCEPTION")
@@ -47,10 +49,14 @@ def run_many(experiments: Sequence[Experiment], seed: int, out: Path, tell: Tell
                     tell(*queue.get())
                 for job in done:
                     job.result()
-        except BaseException:
+        except BaseException as error:
             for process in list(pool._processes.values()):  # the pool itself would wait for what they are doing
                 process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, BrokenProcessPool | BrokenPipeError):
+                raise HeadwaterError(
+                    "a worker process died, or could not be started", "run experiments one by one to see which"
+                ) from error
             raise
     written = [job.result() for job in jobs]
     (out / REPORT).write_text(page(experiments, written, seed), encoding="utf-8")

@@ -17,6 +17,11 @@
 Further steps: `DU1 is lost`; `5 units pass`, for strategies that wake themselves; and `IS1 reads A(1) for DU1`: a
 question that is not evaluated at one moment, but row by row; rows not read before are read when it is answered. A
 question reaches its source at once and waits there. Each step takes one unit of time.
+
+Rows: `(1, 'two words', NULL)[2]` is there twice; a table begins with any number of them. Levels after `expect`: none,
+convergence, weak, consistency, strong, complete; it is meant exactly. Options of a strategy stand behind its name; an
+unknown one is told with those there are. Strategies that work on batches or wake themselves are not asked about single
+updates: for them write the commits, `5 units pass`, and `the rest happens`.
 """
 
 from __future__ import annotations
@@ -86,7 +91,7 @@ _ROW = re.compile(r"(?P<sign>[+-]?)(?P<table>\w*)\((?P<values>[^()]*)\)(?:\[(?P<
 
 def read_script(path: Path) -> Script:
     try:
-        return parse_script(path.read_text(encoding="utf-8"), str(path))
+        return parse_script(path.read_text(encoding="utf-8-sig"), str(path))
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not a text file", _HINT) from None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -71,12 +72,14 @@ def record(warehouse: Warehouse, names: Sequence[str] = (), last: int | None = N
     journal = Journal(warehouse.storage)
     hi = min((s.seq for s in states.values()), default=cut.seq)
     kept = journal.segments[0].lo if journal.segments else hi
-    lo = max([int(kept), *(s.horizon for s in states.values())])
-    if last is not None:
-        lo = max(lo, hi - last)
-    if lo >= hi:
+    oldest = max([int(kept), *(s.horizon for s in states.values())])
+    seen = _seen(warehouse, states, oldest, hi)
+    while last is not None and len(seen) > 2 and min(seen[1].values()) <= hi - last:
+        seen = seen[1:]  # at least so many transactions: a state that skips some is not cut in two
+    if len(seen) < 2:
         raise HeadwaterError("no transaction is kept to be recorded", "change something at a source, and try again")
-    newest = journal.reaching(hi)
+    lo = min(seen[0].values())
+    newest = journal.reaching(max(seen[-1].values()))
     assert newest is not None, "the cut's transactions are in the journal"
     schemas = _schemas(warehouse, views)
     initial = {}
@@ -89,9 +92,9 @@ def record(warehouse: Warehouse, names: Sequence[str] = (), last: int | None = N
         schemas,
         initial,
         views,
-        {name: _sum(bag for seq, bag in log.items() if seq <= lo) for name, log in logs.items()},
-        _transactions(warehouse, schemas, lo, hi),
-        _states(logs, _seen(warehouse, states, lo, hi), lo),
+        {name: _sum(bag for seq, bag in log.items() if seq <= seen[0][name]) for name, log in logs.items()},
+        _transactions(warehouse, schemas, lo, max(seen[-1].values())),
+        _states(logs, seen),
         [str(name) for name, state in states.items() if not _every_transaction(state)],
     )
 
@@ -166,28 +169,35 @@ def _folded(log: pa.Table) -> dict[int, Bag]:
     return {seq: Bag.summed(pairs) for seq, pairs in found.items()}
 
 
-def _seen(warehouse: Warehouse, states: Mapping[ViewName, ViewState], lo: int, hi: int) -> list[int]:
+Shown = Mapping[ViewName, int]
+"""Up to which transaction each view is shown in one state."""
+
+
+def _seen(warehouse: Warehouse, states: Mapping[ViewName, ViewState], oldest: int, hi: int) -> list[Shown]:
+    """The states that readers could see; the first is where the recording begins."""
     if all(map(_every_transaction, states.values())):
-        return list(range(lo + 1, hi + 1))
-    shown = {min(c.views[n].seq for n in states) for c in warehouse.cuts.kept() if all(n in c.views for n in states)}
-    return sorted({s for s in shown if lo < s <= hi} | {hi})
+        return [dict.fromkeys(states, seq) for seq in range(oldest, hi + 1)]
+    found: list[Shown] = []
+    for cut in warehouse.cuts.kept():
+        if all(n in cut.views and cut.views[n].folder == state.folder for n, state in states.items()):
+            shown = {n: int(cut.views[n].seq) for n in states}
+            if min(shown.values()) >= oldest and (not found or shown != found[-1]):
+                found.append(shown)
+    return found
 
 
 def _every_transaction(state: ViewState) -> bool:
     return state.level == Level.COMPLETE.value and state.every == 1
 
 
-def _states(
-    logs: Mapping[ViewName, Mapping[int, Bag]], seen: Sequence[int], lo: int
-) -> list[tuple[int, dict[str, Bag]]]:
+def _states(logs: Mapping[ViewName, Mapping[int, Bag]], seen: Sequence[Shown]) -> list[tuple[int, dict[str, Bag]]]:
     found = []
-    before = lo
-    for seq in seen:
+    for before, shown in pairwise(seen):
         changes = {
-            str(name): _sum(log[n] for n in range(before + 1, seq + 1) if n in log) for name, log in logs.items()
+            str(name): _sum(log[n] for n in range(before[name] + 1, shown[name] + 1) if n in log)
+            for name, log in logs.items()
         }
-        found.append((seq, changes))
-        before = seq
+        found.append((max(shown.values()), changes))
     return found
 
 

@@ -119,8 +119,12 @@ def run(run: Run) -> Findings:
         claims.append(
             Claim(
                 f"Example {example.number}: {example.said}",
-                f"{len(example.tables) - len(missing)} of {len(example.tables)} printed tables appear, in order; "
-                f"warehouse transactions: {', '.join(map(str, shown.released)) or 'none'}",
+                (
+                    f"{len(example.tables) - len(missing)} of {len(example.tables)} printed tables appear, in order; "
+                    if example.tables
+                    else ""
+                )
+                + f"warehouse transactions: {', '.join(map(str, shown.released)) or 'none'}",
                 not missing and in_order and list(example.released) == shown.released,
             )
         )

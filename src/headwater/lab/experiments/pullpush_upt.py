@@ -62,7 +62,7 @@ def run(run: Run) -> Findings:
     panels = [
         Panel(
             f"{updates} updates, {nodes} nodes",
-            "view and algorithm (NS Nested SWEEP, PP Pure-Push, IPP Pull-Push)",
+            "NS Nested SWEEP, PP Pure-Push, IPP Pull-Push; the wave: shorter run",
             "seconds per update",
             {
                 f"t_{part}": [

@@ -7,7 +7,7 @@ from headwater.lab.figures.claims import played
 
 
 def run(run: Run) -> Findings:
-    return played(run, ("pvm-fig9", "pvm-fig12", "pvm-cc"))
+    return played(run, ("pvm-fig9", "pvm-fig12", "pvm-fig9-ordered"))
 
 
 EXPERIMENT = Experiment(
