@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -68,6 +70,9 @@ app.add_typer(lab.app, name="lab", rich_help_panel="Understand")
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ✓ or § shows a ? instead of failing
     app(prog_name="headwater")
 
 
