@@ -17,7 +17,7 @@ from headwater.lab.workload import Mix, chain, every, in_turn, updates
 from headwater.lab.world import Planned, World, table_name
 from headwater.maintenance.strategies.contract import WAREHOUSE, Factory, Setting, Strategy
 from headwater.maintenance.strategies.pvm import AtOnce, Pvm, pvm
-from headwater.maintenance.strategies.pvm_cc import CommitQueue, pvm_cc
+from headwater.maintenance.strategies.pvm_cc import InOrder, pvm_cc
 from headwater.maintenance.strategies.sweep import sweep
 from lab.interference import disordered, generated, recomputed
 
@@ -81,8 +81,8 @@ def test_without_the_rpu_concurrent_updates_are_missed() -> None:
     assert wrong > 0
 
 
-@pytest.mark.parametrize(("order", "ever"), [(AtOnce, True), (CommitQueue, False)])
-def test_the_rpu_holds_what_is_related_only(order: type[AtOnce] | type[CommitQueue], ever: bool) -> None:
+@pytest.mark.parametrize(("order", "ever"), [(AtOnce, True), (InOrder, False)])
+def test_the_rpu_holds_what_is_related_only(order: type[AtOnce] | type[InOrder], ever: bool) -> None:
     """Definitions 1 and 2: empty in the end; never used by PVM CC, which commits in order."""
     used = False
     for seed in SEEDS[:100]:

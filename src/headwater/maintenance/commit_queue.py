@@ -1,5 +1,5 @@
-"""PVM CC's commit queue (section 4.3): batches may finish in any order, their effects are committed in the order of
-their transactions.
+"""PVM CC's commit queue (section 4.2, figure 17): batches may finish in any order, their effects are committed in the
+order of their transactions.
 
 Pure: batches go in, results arrive, `released` says what may be committed now. Views that only promise convergence do
 not wait for their turn, so they do not stand in this queue.

@@ -15,34 +15,36 @@ an earlier one is being handled: it is the PPU that remembers.
 
 from __future__ import annotations
 
-from collections import deque
-
 from headwater.algebra.bag import Bag
+from headwater.maintenance.commit_queue import CommitQueue
 from headwater.maintenance.strategies.contract import WAREHOUSE, Factory, Strategy
 from headwater.maintenance.strategies.pvm import Pvm, Stamped
+from headwater.model.names import Seq, ViewName
 
 
 def pvm_cc(p: int = 4) -> Factory:
     """PVM CC with at most p updates at the same time."""
-    return lambda setting: Strategy({WAREHOUSE: Pvm(setting, p, CommitQueue())})
+    return lambda setting: Strategy({WAREHOUSE: Pvm(setting, p, InOrder())})
 
 
-class CommitQueue:
-    """In the order of arrival. An effect that is not known yet is "empty" in the figure; an effect without rows is
-    known."""
+class InOrder:
+    """In the order of arrival: the queue that the engine's batches stand in, with batches of one update. An effect that
+    is not known yet is "empty" in the figure; an effect without rows is known."""
+
+    _VIEW = ViewName("V")
 
     def __init__(self) -> None:
-        self._items: deque[Stamped] = deque()
-        self._known: dict[int, Bag] = {}
-        """By timestamp."""
+        self._queue: CommitQueue[Bag] = CommitQueue()
+        self._waiting: dict[int, Stamped] = {}
 
     def received(self, stamped: Stamped) -> None:
-        self._items.append(stamped)
+        self._queue.start(Seq(stamped.stamp), [self._VIEW])
+        self._waiting[stamped.stamp] = stamped
 
     def handled(self, stamped: Stamped, change: Bag) -> list[tuple[Stamped, Bag]]:
-        self._known[stamped.stamp] = change
+        self._queue.finish(Seq(stamped.stamp), self._VIEW, change)
         ready: list[tuple[Stamped, Bag]] = []
-        while self._items and self._items[0].stamp in self._known:
-            head = self._items.popleft()
-            ready.append((head, self._known.pop(head.stamp)))
+        while (released := self._queue.released()) is not None:
+            stamp, effects = released
+            ready.append((self._waiting.pop(stamp), effects[self._VIEW]))
         return ready

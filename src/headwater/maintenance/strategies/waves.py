@@ -12,7 +12,6 @@ Complete, at a number of messages that does not depend on the size of the batch.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.spj import Key
+from headwater.maintenance.commit_queue import CommitQueue
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Answer,
@@ -39,7 +39,7 @@ from headwater.maintenance.strategies.contract import (
 from headwater.maintenance.strategies.threads import Query, Threads, ViewChange, Yielded
 from headwater.maintenance.strategies.wave_tables import WaveTables
 from headwater.maintenance.wave import wave as wave_of
-from headwater.model.names import TableName
+from headwater.model.names import Seq, TableName
 
 
 def wave(every: float | None = None, p: int = 1) -> Factory:
@@ -102,13 +102,6 @@ class _Due(NamedTuple):
     """It is time to poll."""
 
 
-@dataclass
-class _Batch:
-    """Under way; `commits` once it is computed."""
-
-    commits: list[Commit] | None = None
-
-
 class Waves:
     """The warehouse."""
 
@@ -117,7 +110,9 @@ class Waves:
         self._every = every
         self._p = p
         self._threads = Threads()
-        self._batches: deque[_Batch] = deque()
+        self._name = setting.view.view.name
+        self._queue: CommitQueue[list[Commit]] = CommitQueue()
+        self._begun = 0
         self._polling = False
         self._reached = dict.fromkeys(setting.sources, 0)
         self._hinted = dict.fromkeys(setting.sources, 0)
@@ -140,22 +135,23 @@ class Waves:
 
     def _begin(self, sources: Sequence[Node]) -> list[Effect]:
         """A new batch, unless p are under way or another is still being polled for."""
-        if not sources or self._polling or len(self._batches) >= self._p:
+        if not sources or self._polling or len(self._queue) >= self._p:
             return []
         self._polling = True
-        batch = _Batch()
-        self._batches.append(batch)
+        self._begun += 1
+        number = Seq(self._begun)
+        self._queue.start(number, [self._name])
 
         def done(commits: list[Commit]) -> Effects:
-            batch.commits = commits
+            self._queue.finish(number, self._name, commits)
             return [*self._released(), *self._hints()]
 
         return self._threads.start(self._batch(sources), (), done)
 
     def _released(self) -> Iterator[Effect]:
-        """Batches become visible in their order (PVM CC's commit queue)."""
-        while self._batches and self._batches[0].commits is not None:
-            yield from self._batches.popleft().commits or ()
+        """Batches become visible in their order."""
+        while (released := self._queue.released()) is not None:
+            yield from released[1][self._name]
 
     def _batch(self, sources: Sequence[Node]) -> ViewChange:
         before = dict(self._reached)
@@ -168,8 +164,7 @@ class Waves:
         if not updates:
             return []
         changes = yield from self._computed(updates, cut)
-        name = self.setting.view.name
-        return [Commit(((name, changes.get(n, Bag())),), (u.label,)) for n, u in enumerate(updates, 1)]
+        return [Commit(((self._name, changes.get(n, Bag())),), (u.label,)) for n, u in enumerate(updates, 1)]
 
     def _computed(self, updates: Sequence[Update], cut: Mapping[Node, int]) -> Generator[Yielded, Any, dict[int, Bag]]:
         """The batch's changes of V by transaction: the engine's wave, asked through the simulated sources."""
