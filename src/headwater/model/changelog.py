@@ -21,6 +21,12 @@ SEQ = "__seq"
 """The transaction a row belongs to, int64."""
 
 
+UNFIT = "__unfit"
+"""In a poll and in the journal only, and only where needed: null, or as JSON the values of a row that their column's
+type cannot represent, `{"key": "id = 17", "values": {"born": "infinity"}}`; the columns it names are null in that row.
+So one odd value concerns the views that use its column, and nobody else."""
+
+
 def consolidate(rows: pa.Table) -> pa.Table:
     """Sum the counts of equal rows (equal in every other column, `seq` included if there) and drop zeros."""
     names = rows.column_names

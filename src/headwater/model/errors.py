@@ -70,6 +70,11 @@ class CaptureMissing(HeadwaterError):
     """Change capture is not (or no longer) what this warehouse relies on."""
 
 
+class LifeChanged(CaptureMissing):
+    """The source's data is not a continuation of the past that a position belongs to: a restored backup, a copy, a
+    replaced file. What was read before and what would be read now are two histories, which must not be mixed."""
+
+
 class PositionTrimmed(HeadwaterError):
     """The source no longer keeps what is needed to answer as of that position. A newer position can help."""
 

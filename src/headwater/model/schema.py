@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +18,38 @@ class Column:
     type: pa.DataType | None
     declared: str
     nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which column a name stands for. A column dropped and added again, two that swapped names, and one that was
+    rewritten in place keep name and type, and are other columns: what a view holds of them is not what they hold.
+
+    Everything here is the source's own text, compared and never read."""
+
+    place: str
+    """What stays while a column lives: the capture of its table, the table, its number in it."""
+    definition: str = ""
+    """Changes whenever the column's definition is altered, also harmlessly (a default, a comment, NOT NULL)."""
+    storage: str = ""
+    """Changes whenever all values of the table are written anew, also harmlessly (VACUUM FULL)."""
+    labels: tuple[str, ...] = ()
+    """How the values of an enumeration read: `number=label` each."""
+
+    def became(self, now: Identity) -> str:
+        """Why values read under this identity are not those of `now`, to follow the column's name; empty if they are.
+        A rewrite changes definition *and* storage at once; either alone leaves every value as it was."""
+        if self.place != now.place:
+            return "is another column than the one the view was loaded from (dropped and added, renamed, or recreated)"
+        if not set(self.labels) <= set(now.labels):
+            return "has an enumeration whose values were renamed"
+        if self.definition != now.definition and self.storage != now.storage:
+            return "was rewritten (ALTER COLUMN … TYPE)"
+        return ""
+
+
+Identities = Mapping[str, Identity]
+"""Per column of one table."""
 
 
 @dataclass(frozen=True)

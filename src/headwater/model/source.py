@@ -12,21 +12,38 @@ after p" with the opposite sign; only the fold (group by the columns, sum the co
 and the number of parts. A poll tells the tag with the transaction, and it tells every tagged transaction, also one that
 touched no table of interest: whoever assembles the parts would wait for it in vain.
 
+**What a source must prove** (or say that it cannot):
+
+*Order*: transactions are told in commit order. Where the source does not record it, those of one poll whose order
+cannot be proven are told as one transaction.
+
+*Life*: a position names the past it belongs to, and every question and poll compares that with the present, in the
+snapshot it reads. A restored backup, a copied database, a replaced file raise LifeChanged.
+
+*Identity*: `expect` says which column a name stood for when a view was loaded; what reads another one (dropped and
+added, renamed, rewritten) raises SchemaChanged, in the very poll that would have told its first change.
+
+*Owner*: capture is shared by projects and belongs to each of them: `spec.owner` installs, trims and removes for itself.
+
+*Only what is asked*: columns nobody names may hold anything. In a poll a value that its type cannot represent is null,
+and told in the column UNFIT; in an answer it raises ValueUnfit.
+
 An adapter object is used by one thread at a time; it connects lazily and reconnects after a failure.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
-from headwater.model.changelog import COUNT, SEQ
+from headwater.model.changelog import COUNT, SEQ, UNFIT
 from headwater.model.conditions import Condition
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.schema import TableSchema
+from headwater.model.schema import Identities, TableSchema
 
 ORDINAL = "__ordinal"
 """In an answer: which key it answers. In a poll: which transaction it belongs to. int64, from 0."""
@@ -40,7 +57,13 @@ TRANSACTIONS = pa.schema(
     ]
 )
 
-__all__ = ["COUNT", "ORDINAL", "SEQ", "TRANSACTIONS", "Capture", "Chunk", "Poll", "Question", "Source", "SourceSpec"]
+__all__ = [
+    "COUNT", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
+    "Capture", "Chunk", "CommitTimes", "Poll", "Question", "Source", "SourceSpec",
+]  # fmt: skip
+
+CommitTimes = tuple[dt.datetime, dt.datetime]
+"""When the first and the last of the transactions that are told as one were committed."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +73,16 @@ class SourceSpec:
     name: SourceName
     url: str = field(repr=False)
     options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def owner(self) -> str:
+        """The project that capture is installed, trimmed and removed for: its warehouse's identity."""
+        return dict(self.options).get("owner", "")
+
+    @property
+    def owner_label(self) -> str:
+        """Where that project is, for people; a new owner with the label of an old one takes its place."""
+        return dict(self.options).get("owner_label", "")
 
 
 @dataclass(frozen=True)
@@ -92,12 +125,14 @@ class Chunk:
 @dataclass(frozen=True)
 class Capture:
     """The capture found at a source. `generation` changes whenever capture was removed and installed anew, so that
-    positions of another life are recognised. `tables` are those captured without a gap, `broken` says what is wrong
-    with others (a dropped or disabled trigger)."""
+    positions of another life are recognised. `tables` are those captured for this owner without a gap, `broken` says
+    what is wrong with others of its tables (a dropped or disabled trigger). `others` are the labels of other projects
+    that use this capture."""
 
     generation: str
     tables: frozenset[TableName]
     broken: Mapping[TableName, str]
+    others: tuple[str, ...] = ()
 
 
 class Source(Protocol):
@@ -116,16 +151,48 @@ class Source(Protocol):
         """The capture installed here, None if there is none."""
         ...
 
+    def advice(self, tables: Sequence[TableName]) -> list[str]:
+        """What a person should know before these tables are maintained, one sentence each: what cannot be proven here
+        and what to switch on, what capture costs the writers."""
+        ...
+
     def plan_install(self, tables: Sequence[TableName]) -> list[str]:
-        """What `install` would do, one readable line each; raises what would keep it from doing so (privileges)."""
+        """What `install` would do, one readable line each; raises what would keep it from doing so: all missing
+        privileges at once, as statements to paste."""
         ...
 
     def install(self, tables: Sequence[TableName]) -> list[str]:
-        """Install capture for these tables, leave existing capture of others alone. Idempotent."""
+        """Install capture of these tables for this owner, leave existing capture of others alone. Idempotent; all or
+        nothing."""
+        ...
+
+    def release(self, keep: Sequence[TableName]) -> list[str]:
+        """This owner needs only these tables any longer: capture that then serves nobody is removed. Idempotent."""
         ...
 
     def remove(self) -> list[str]:
-        """Remove all capture; leaves nothing behind. Idempotent."""
+        """This owner needs nothing any longer. Capture of other owners stays; without any, nothing is left behind.
+        Idempotent."""
+        ...
+
+    def identities(self, tables: Mapping[TableName, Sequence[str]]) -> Mapping[TableName, Identities]:
+        """Which columns these names stand for now. A table or column that is gone raises SchemaChanged, one that is
+        not captured CaptureMissing."""
+        ...
+
+    def expect(self, tables: Mapping[TableName, Identities]) -> None:
+        """From now on poll, ask and scan raise SchemaChanged where a column they read is another than the expected one,
+        in the snapshot they read. Columns not mentioned are not checked. Replaces what was expected before."""
+        ...
+
+    def check(self, at: Position, tables: Sequence[TableName]) -> None:
+        """Can everything after this position still be told, and these tables be asked about as of it? Raises
+        PositionTrimmed, CaptureMissing or LifeChanged if not. Cheap."""
+        ...
+
+    def commit_times(self, transactions: Sequence[str]) -> Sequence[CommitTimes | None]:
+        """When the source itself says that these transactions (as a poll called them) were committed; None where it
+        does not know. For checks: nothing else may depend on it."""
         ...
 
     def position(self) -> Position:

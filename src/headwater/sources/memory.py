@@ -24,8 +24,18 @@ import pyarrow as pa
 from headwater.model.conditions import Condition, meets
 from headwater.model.errors import CaptureMissing, PositionTrimmed, UnknownName
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.schema import Column, TableSchema
-from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Capture, Chunk, Poll, Question, SourceSpec
+from headwater.model.schema import Column, Identities, Identity, TableSchema
+from headwater.model.source import (
+    COUNT,
+    ORDINAL,
+    TRANSACTIONS,
+    Capture,
+    Chunk,
+    CommitTimes,
+    Poll,
+    Question,
+    SourceSpec,
+)
 
 Row = tuple[Any, ...]
 BATCH_ROWS = 65_536
@@ -153,6 +163,33 @@ class MemorySource:
             for table in tables:
                 self._database.captured.setdefault(table.table, len(self._database.log))
             return done
+
+    def advice(self, tables: Sequence[TableName]) -> list[str]:
+        return []
+
+    def identities(self, tables: Mapping[TableName, Sequence[str]]) -> Mapping[TableName, Identities]:
+        return {
+            table: {c: Identity(f"{self._database.generation}.{self._known(table)}.{c}") for c in columns}
+            for table, columns in tables.items()
+        }
+
+    def expect(self, tables: Mapping[TableName, Identities]) -> None:
+        """Columns of a database in memory never change."""
+
+    def check(self, at: Position, tables: Sequence[TableName]) -> None:
+        self._held(at, tables)
+
+    def commit_times(self, transactions: Sequence[str]) -> Sequence[CommitTimes | None]:
+        times = [self._database.log[int(number) - 1].committed_at for number in transactions]
+        return [(time, time) for time in times]
+
+    def release(self, keep: Sequence[TableName]) -> list[str]:
+        kept = {table.table for table in keep}
+        with self._database.lock:
+            gone = [table for table in self._database.captured if table not in kept]
+            for table in gone:
+                del self._database.captured[table]
+        return [f"forget {table}" for table in gone]
 
     def remove(self) -> list[str]:
         with self._database.lock:

@@ -41,8 +41,18 @@ from psycopg import sql
 from headwater.model.conditions import Condition
 from headwater.model.errors import HeadwaterError, SchemaChanged, UnknownName
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.schema import TableSchema
-from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Capture, Chunk, Poll, Question, SourceSpec
+from headwater.model.schema import Identities, Identity, TableSchema
+from headwater.model.source import (
+    COUNT,
+    ORDINAL,
+    TRANSACTIONS,
+    Capture,
+    Chunk,
+    CommitTimes,
+    Poll,
+    Question,
+    SourceSpec,
+)
 from headwater.sources import postgres_capture, postgres_catalog, postgres_parts
 from headwater.sources.postgres_capture import changes_table
 from headwater.sources.postgres_catalog import PgTable
@@ -128,6 +138,26 @@ class PostgresSource:
                 raise UnknownName("table", f"{table.schema}.{table.table}", known, f"at source {self.name}")
             found.append((table, row[0]))
         return found
+
+    # ── what is expected ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def advice(self, tables: Sequence[TableName]) -> list[str]:
+        return []
+
+    def identities(self, tables: Mapping[TableName, Sequence[str]]) -> Mapping[TableName, Identities]:
+        return {table: {c: Identity(f"{table}.{c}") for c in columns} for table, columns in tables.items()}
+
+    def expect(self, tables: Mapping[TableName, Identities]) -> None:
+        self._expected = dict(tables)
+
+    def check(self, at: Position, tables: Sequence[TableName]) -> None:
+        pass
+
+    def commit_times(self, transactions: Sequence[str]) -> Sequence[CommitTimes | None]:
+        return [None] * len(transactions)
+
+    def release(self, keep: Sequence[TableName]) -> list[str]:
+        return []
 
     # ── what happened ────────────────────────────────────────────────────────────────────────────────────────────
 

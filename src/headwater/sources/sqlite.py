@@ -31,8 +31,8 @@ import pyarrow as pa
 from headwater.model.conditions import Condition
 from headwater.model.errors import CaptureMissing, ConfigError, UnknownName
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.schema import Column, TableSchema
-from headwater.model.source import Capture, Chunk, Poll, Question, SourceSpec
+from headwater.model.schema import Column, Identities, Identity, TableSchema
+from headwater.model.source import Capture, Chunk, CommitTimes, Poll, Question, SourceSpec
 from headwater.sources import sqlite_asof, sqlite_capture, sqlite_log
 from headwater.sources.sqlite_files import BUSY_SECONDS, Connection, SqliteFile, literal, quote
 from headwater.sources.sqlite_read import Table
@@ -103,6 +103,24 @@ class SqliteSource:
                 return []
         with self._file.writing() as connection:
             return sqlite_capture.remove(connection)
+
+    def advice(self, tables: Sequence[TableName]) -> list[str]:
+        return []
+
+    def identities(self, tables: Mapping[TableName, Sequence[str]]) -> Mapping[TableName, Identities]:
+        return {table: {c: Identity(f"{table}.{c}") for c in columns} for table, columns in tables.items()}
+
+    def expect(self, tables: Mapping[TableName, Identities]) -> None:
+        self._expected = dict(tables)
+
+    def check(self, at: Position, tables: Sequence[TableName]) -> None:
+        pass
+
+    def commit_times(self, transactions: Sequence[str]) -> Sequence[CommitTimes | None]:
+        return [None] * len(transactions)
+
+    def release(self, keep: Sequence[TableName]) -> list[str]:
+        return []
 
     def position(self) -> Position:
         with self._file.reading() as connection:
