@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from headwater.cli.errors import show
 from headwater.cli.options import HERE, Json, Project
 from headwater.cli.rows import write_lines
 from headwater.cli.screen import busy, grid, messages, results
@@ -40,6 +41,7 @@ def apply(
     warehouse = open_warehouse(project)
     with busy("comparing", as_json):
         plan = warehouse.plan_apply()
+    show(list(plan.refused.values()), as_json)
     if not plan:
         _said(as_json, {"changes": [], "applied": False}, "nothing to do: the maintained views are those of views/")
         return
@@ -53,7 +55,7 @@ def apply(
         if not typer.confirm("Do it?"):
             results().print("nothing was changed")
             return
-    with _phases(as_json) as heard:
+    with phases(as_json) as heard:
         warehouse.apply(plan, heard)
     _said(as_json, _plan_json(plan) | {"applied": True}, "done: shown in one step")
 
@@ -77,7 +79,7 @@ def _show(plan: ApplyPlan) -> None:
 
 
 @contextmanager
-def _phases(quiet: bool) -> Iterator[Callable[[str], None]]:
+def phases(quiet: bool) -> Iterator[Callable[[str], None]]:
     """Tell of every phase: a spinner on a terminal, lines elsewhere."""
     screen, last = messages(), [""]
     if quiet:

@@ -31,6 +31,19 @@ def setup(project: Project = HERE, as_json: Json = False) -> None:
         results().print("\nnext: [bold]headwater run[/]")
 
 
+def release(project: Project = HERE, as_json: Json = False) -> None:
+    """Stop capturing tables that no view of this project uses any more.
+
+    Capture that other projects need stays. 'headwater teardown' gives up all of this project's capture.
+    """
+    from headwater.runtime.project import open_warehouse
+
+    warehouse = open_warehouse(project)
+    with busy("releasing capture", as_json):
+        done = warehouse.release()
+    _report({str(name): lines for name, lines in done.items()}, as_json)
+
+
 def teardown(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     project: Project = HERE,

@@ -98,7 +98,9 @@ def report(found: Sequence[Verification], as_json: bool) -> None:
     screen = results()
     table = grid("view", "state", "rows", "", numbers=("state", "rows"))
     for v in found:
-        verdict = Text("equal to its sources", "green") if v.ok else Text(f"{v.differing:,} rows differ", "bold red")
+        verdict = Text("equal to its sources", "green")
+        if not v.ok:
+            verdict = Text(v.problem if v.problem and not v.differing else f"{v.differing:,} rows differ", "bold red")
         table.add_row(v.view, f"{v.seq:,}", f"{v.rows:,}", verdict)
     screen.print(table)
     for v in found:
@@ -129,6 +131,7 @@ def _verdict(v: Verification) -> dict[str, Any]:
         "ok": v.ok,
         "rows": v.rows,
         "differing": v.differing,
+        "problem": v.problem,
         "missing": list(v.missing),
         "extra": list(v.extra),
     }

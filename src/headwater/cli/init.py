@@ -50,6 +50,9 @@ url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/sl
                                      #   "batched"     all that is ready is one cut: cheapest, but cuts skip states
 # parts_seconds = {parts_seconds}               # so long the parts of a global transaction wait for each other
 # chunk_rows = {chunk_rows}               # first loads read tables in parts of about so many rows
+# lost_history = "{lost_history}"              # a source's past cannot be continued (restored, rewritten, recreated):
+                                     #   "halt"    its views stop and say why; 'headwater apply' loads them again
+                                     #   "reload"  they are loaded again by themselves
 
 [spark]
 # master = "{spark_master}"                # or the URL of a cluster: spark://host:7077

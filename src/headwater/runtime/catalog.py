@@ -29,7 +29,11 @@ class SourceCatalog:
         return list(self._config.sources)
 
     def adopt(self, config: Config) -> None:
-        """The project names other sources now."""
+        """The project names other sources now, or calls itself something else there."""
+        for name, source in list(self._sources.items()):
+            if config.sources.get(name) != self._config.sources.get(name):
+                source.close()
+                del self._sources[name]
         self._config = config
 
     def source(self, name: str) -> Source:

@@ -45,6 +45,9 @@ class Config:
     parts_seconds: float = 10.0
     """How long the parts of a global transaction wait for each other."""
     chunk_rows: int = 250_000
+    lost_history: str = "halt"
+    """When a source's past cannot be continued (a restored backup, a rewritten column): "halt" its views and say so, or
+    "reload" them."""
     spark_master: str = "local[*]"
     spark_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,11 +66,15 @@ _SETTINGS: Mapping[str, Mapping[str, tuple[str, type]]] = {
         "sequencing": ("sequencing", str),
         "parts_seconds": ("parts_seconds", float),
         "chunk_rows": ("chunk_rows", int),
+        "lost_history": ("lost_history", str),
     },
     "spark": {"master": ("spark_master", str), "options": ("spark_options", dict)},
     "views": {"path": ("views", str)},
 }
-_CHOICES: Mapping[str, tuple[str, ...]] = {"sequencing": ("dependency", "sequential", "batched")}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "sequencing": ("dependency", "sequential", "batched"),
+    "lost_history": ("halt", "reload"),
+}
 _LEAST: Mapping[str, float] = {
     "history": 0,
     "publish_seconds": 0,

@@ -97,9 +97,9 @@ class Meter:
             self.progress.note(f"view {view} waits: {reason}")
         self.waiting_for[view] = reason
 
-    def halted(self, view: ViewName, reason: str) -> None:
+    def halted(self, view: ViewName, reason: str, fix: str = "") -> None:
         if self.progress:
-            self.progress.note(f"view {view} halted: {reason}")
+            self.progress.note(f"view {view} halted: {reason}" + (f" → {fix}" if fix else ""))
 
     def note(self, text: str) -> None:
         if self.progress:

@@ -22,12 +22,13 @@ from headwater.model.errors import HeadwaterError, HistoryGone, PositionTrimmed,
 from headwater.model.names import Seq, SourceName, TableName, ViewName
 from headwater.runtime.catalog import SourceCatalog, define_views
 from headwater.runtime.config import Config, load_config
+from headwater.runtime.ownership import owned
 from headwater.runtime.report import read_report
-from headwater.runtime.requests import answer, ask, forget
+from headwater.runtime.requests import Request, answer, ask, forget
 from headwater.runtime.resolve import find_view, pinned_views, settled_views
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
-from headwater.warehouse.format import check_format
+from headwater.warehouse.format import check_format, claim, identity_of
 from headwater.warehouse.lock import Lock, holder
 from headwater.warehouse.publishing import publish_view, published_folder
 from headwater.warehouse.reading import Pinned, read_view, run_sql
@@ -125,14 +126,19 @@ class Warehouse:
     """What `headwater.open` gives: a project's views, and the ways to maintain, read and check them."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config
         self.storage = Storage(config.warehouse)
+        self.config = owned(config, identity_of(self.storage))
         self.cuts = CutLog(self.storage)
-        self.catalog = SourceCatalog(config)
+        self.catalog = SourceCatalog(self.config)
         self._spark: SparkSession | None = None
         self._views: dict[ViewName, ViewDefinition] | None = None
 
     # ------------------------------------------------------------ the project
+
+    def claim(self) -> None:
+        """Before anything is installed or written: the warehouse gets its identity, by which the sources know us."""
+        self.config = owned(self.config, claim(self.storage))
+        self.catalog.adopt(self.config)
 
     @property
     def spark(self) -> SparkSession:
@@ -168,11 +174,27 @@ class Warehouse:
 
     def setup(self) -> dict[SourceName, list[str]]:
         """Install capture for every table a view uses; says what was done."""
+        self.claim()
         return {source: self.catalog.source(source).install(tables) for source, tables in self.tables().items()}
 
     def teardown(self) -> dict[SourceName, list[str]]:
-        """Remove all capture from all sources; says what was done."""
+        """Remove this project's capture from all sources; says what was done."""
         return {name: self.catalog.source(name).remove() for name in self.config.sources}
+
+    def release(self) -> dict[SourceName, list[str]]:
+        """Stop capturing tables that no view of the project uses any more; says what was done."""
+        from headwater.runtime.maintained import maintained_views
+
+        used = [t for view in self.views.values() for t in view.base_tables]
+        used += [
+            t
+            for v in maintained_views(self.storage, self.cut(create=True), self.catalog).views.values()
+            for t in v.base_tables
+        ]
+        return {
+            name: self.catalog.source(name).release(sorted({t for t in used if t.source == name}))
+            for name in self.config.sources
+        }
 
     # ---------------------------------------------------------------- running
 
@@ -186,24 +208,40 @@ class Warehouse:
         until_caught_up: bool = False,
         progress: Progress | None = None,
         started: Callable[[Engine], None] | None = None,
+        apply: bool = False,
     ) -> Cut:
-        """Load new views and maintain all of them, until stopped or caught up. Returns the last cut."""
+        """Load new views and maintain all of them, until stopped or caught up. Returns the last cut. Views whose files
+        were edited or deleted go on as they are, unless `apply` says that views/ counts."""
         from headwater.runtime.engine import Engine
 
-        check_format(self.storage, create=False)
+        self.claim()
         with Engine(self.config, self.spark, self.catalog, progress) as engine:
             if started:
                 started(engine)
-            engine.start(self.plans())
+            self._start(engine, apply)
             engine.run(until_caught_up)
             return engine.cut
 
-    def _build(self) -> None:
-        """Bring the views in line with views/, here and now."""
+    def _start(self, engine: Engine, apply: bool, build: bool = True) -> None:
+        from headwater.runtime.maintained import to_apply, to_go_on
+
+        cut = self.cuts.newest()
+        if apply or not cut.views:
+            todo = to_apply(engine.spark, self.config, self.catalog)
+        else:
+            todo = to_go_on(engine.spark, self.config, self.catalog, (self.storage, cut))
+        for note in todo.notes:
+            engine.meter.note(note)
+        engine.start(todo.plans, build, heal=True if apply else None, unresolved=todo.unresolved)
+
+    def _here(self, work: Callable[[Engine], None], apply: bool = False, build: bool = True) -> None:
+        """Do something with the views here and now, where nothing runs."""
         from headwater.runtime.engine import Engine
 
+        self.claim()
         with Engine(self.config, self.spark, self.catalog) as engine:
-            engine.start(self.plans())
+            self._start(engine, apply, build)
+            work(engine)
             engine.build()
 
     def plan_apply(self) -> ApplyPlan:
@@ -215,19 +253,45 @@ class Warehouse:
     def apply(self, plan: ApplyPlan, heard: Callable[[str], None] = lambda phase: None) -> None:
         """Bring the maintained views in line with views/: a running `headwater run` does it without stopping the
         others, else it is done here. Returns when the change is shown; raises what kept it from being made."""
+        self.claim()
         for source, lines in plan.capture.items():
             if lines:
                 self.catalog.source(source).install(self.tables()[source])
         if holder(self.storage) is None:
             heard("nothing runs: doing it here")
-            self._build()
+            self._here(lambda engine: None, apply=True)
             return
-        request = ask(self.storage, plan.wanted)
+        self._ask(Request("apply", wanted=plan.wanted), heard)
+
+    def rebuild(self, views: Sequence[str], heard: Callable[[str], None] = lambda phase: None) -> None:
+        """Load these views again, and those that read them; the others go on meanwhile."""
+        names = [find_view(self.cut(), name) for name in views]
+        if holder(self.storage) is not None:
+            self._ask(Request("rebuild", views=names), heard)
+            return
+        heard("nothing runs: doing it here")
+        self._here(lambda engine: engine.requests.here(Request("rebuild", views=names)), build=False)
+
+    def resume(self, views: Sequence[str], heard: Callable[[str], None] = lambda phase: None) -> None:
+        """Let halted views go on from where they stopped."""
+        names = [find_view(self.cut(), name) for name in views]
+        if holder(self.storage) is not None:
+            self._ask(Request("resume", views=names), heard)
+        else:
+            heard("nothing runs: doing it here")
+            self._here(lambda engine: engine.requests.here(Request("resume", views=names)), build=False)
+        for name in names:
+            state = self.cut().views[name]
+            if state.state != "live":
+                raise HeadwaterError(f"view {name} is still halted: {state.reason}", state.fix)
+
+    def _ask(self, wanted: Request, heard: Callable[[str], None]) -> None:
+        request = ask(self.storage, wanted)
         try:
             while (said := answer(self.storage, request)) is None or not said.final:
                 heard("waiting for the run" if said is None else said.said or said.state)
                 if holder(self.storage) is None:
-                    raise WarehouseError("the run that was asked has ended", "run 'headwater apply' again")
+                    raise WarehouseError("the run that was asked has ended", "say it again")
                 time.sleep(0.1)
             if said.state == "failed":
                 raise HeadwaterError(said.said, said.fix)
@@ -238,8 +302,9 @@ class Warehouse:
         """Fold history up to the horizon; rows before and after, per view."""
         from headwater.runtime.engine import Engine
 
+        self.claim()
         with Engine(self.config, self.spark, self.catalog) as engine:
-            engine.start(self.plans([n for n in self.views if n in self.cut().views]), build=False)
+            self._start(engine, apply=False, build=False)
             return engine.chores.compact_now()
 
     def publish(self) -> dict[str, str]:
@@ -346,17 +411,23 @@ class Warehouse:
         progress: Callable[[int, int | None], None] = lambda rows, total: None,
     ) -> list[Verification]:
         """Recompute views from the sources as of exactly their cut, and compare as bags."""
+        from headwater.runtime.maintained import maintained_views, plan_each
         from headwater.runtime.verify import Verifier
 
         for _ in range(3):
             pin = PinnedCut(self.storage, self.cut(), at)
             try:
                 names = [find_view(pin.cut, v) for v in views] or list(pin.cut.views)
-                known = [n for n in names if n in self.views]
-                pinned = settled_views(pin.cut, known) if at is None else pinned_views(pin.cut, self.cuts, known, at)
-                plans = self.plans(known)
+                pinned = settled_views(pin.cut, names) if at is None else pinned_views(pin.cut, self.cuts, names, at)
+                defined = maintained_views(self.storage, pin.cut, self.catalog)
+                plans, refused = plan_each(self.spark, defined.views, self.catalog)
+                errors = {**defined.errors, **refused}
+                for name in names:
+                    if name in errors and (views or not plans):
+                        raise errors[name]
                 verifier = Verifier(self.spark, self.config, self.catalog, pin.cut)
-                return verifier.verify([plans[n] for n in known], pinned, progress)
+                found = verifier.verify([plans[n] for n in names if n in plans], pinned, progress)
+                return [*found, *(verifier.unverified(n, pinned[n], errors.get(n)) for n in names if n not in plans)]
             except PositionTrimmed:
                 continue  # the run moved on before our pin was seen: take a newer cut
             finally:
