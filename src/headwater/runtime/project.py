@@ -215,6 +215,7 @@ class Warehouse:
         from headwater.runtime.engine import Engine
 
         self.claim()
+        self.catalog.recall_from(self.storage)
         with Engine(self.config, self.spark, self.catalog, progress) as engine:
             if started:
                 started(engine)

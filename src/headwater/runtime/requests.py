@@ -35,6 +35,9 @@ FOLDER = "requests"
 _ANSWER = ".answer.json"
 LOOK_SECONDS = 0.5
 OLD_SECONDS = 3600.0
+HEAL_SECONDS = 2.0
+HEAL_SECONDS_AT_MOST = 300.0
+"""How long to wait before views that could not be loaded again are tried once more."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class Requests:
         self._planning: Future[_Planned] | None = None
         self._said = Answer("")
         self._next = 0.0
+        self._heal_pause = HEAL_SECONDS
+        self._heal_at = 0.0
 
     @property
     def busy(self) -> bool:
@@ -117,6 +122,20 @@ class Requests:
         elif time.monotonic() >= self._next and not self._engine.building.busy:
             self._next = time.monotonic() + LOOK_SECONDS
             self._look()
+            if self._engine.config.lost_history == "reload" and not self._current:
+                self._heal()
+
+    def _heal(self) -> None:
+        """Where the project says so, views that cannot go on are loaded again without being asked for."""
+        engine = self._engine
+        lost = [n for n, v in engine.views.items() if not v.live and not v.state.resumable]
+        if not lost:
+            self._heal_pause = HEAL_SECONDS
+        elif time.monotonic() >= self._heal_at:
+            self._heal_at = time.monotonic() + self._heal_pause
+            self._heal_pause = min(2 * self._heal_pause, HEAL_SECONDS_AT_MOST)
+            engine.meter.note(f"loading again: {', '.join(lost)}")
+            self._planning = self.threads.submit(self._plan, Request("rebuild", views=lost))
 
     def here(self, request: Request) -> None:
         """Do what is wanted now, for somebody who waits for it in this process."""
@@ -129,6 +148,8 @@ class Requests:
         if self._current:
             self._answer(Answer("done") if error is None else Answer("failed", error.what, error.fix))
             self._current = ""
+        elif error is not None:
+            self._engine.meter.note(f"not loaded again: {error.what}")
 
     def _look(self) -> None:
         storage = self._engine.storage

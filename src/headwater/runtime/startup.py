@@ -19,7 +19,7 @@ from headwater.model.schema import Identities, TableSchema
 from headwater.model.source import Capture
 from headwater.runtime.about import read_about
 from headwater.runtime.building import POINT, Change, LoadPoint, saved_point
-from headwater.runtime.catalog import SourceCatalog
+from headwater.runtime.catalog import AWAY, SourceCatalog
 from headwater.runtime.families import Family
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.recovery import recover
@@ -60,6 +60,7 @@ def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], how: Beginning) ->
         s: now.capture.generation if now.capture else cut.generations.get(s, "") for s, now in found.items()
     }
     kept, lost = _sorted_out(engine, cut, plans, found)
+    engine.catalog.remember(table for plan in plans.values() for table in plan.view.base_tables)
     resumed = {n: v for n, v in kept.items() if not v.live}
     if how.heal:  # it is to be as views/ says, whatever it takes
         resumed, kept = {}, {n: v for n, v in kept.items() if v.live}
@@ -102,8 +103,8 @@ def _look(catalog: SourceCatalog, sources: Iterable[SourceName]) -> dict[SourceN
     for source in sorted(sources):
         try:
             found[source] = SourceNow(catalog.source(source).capture(), catalog.refresh(source))
-        except HeadwaterError as error:
-            if not error.retry_helps:
+        except AWAY as error:
+            if not catalog.recalls(source):
                 raise
             found[source] = SourceNow(away=error)
     return found
