@@ -30,6 +30,9 @@ FOLDER = "requests"
 _ANSWER = ".answer.json"
 LOOK_SECONDS = 0.5
 OLD_SECONDS = 3600.0
+UNSEEN = "waiting for the run"
+"""The phase in which leaving withdraws the request; after it, the run goes on with it."""
+HERE_AND_NOW = "nothing runs: doing it here"
 
 
 @dataclass(frozen=True)
