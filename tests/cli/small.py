@@ -82,16 +82,20 @@ def halt_people(folder: Path, reason: str = "column name was dropped") -> None:
     cuts.append(replace(cut, number=cut.number + 1, seq=Seq(4), views=views))
 
 
+def view_folder(name: str) -> str:
+    return f"views/{name.encode().hex()}"  # the engine's own cannot hold every character
+
+
 def add_view(folder: Path, name: str, seq: int = 3, horizon: int = 3) -> None:
     """A view of one column that was loaded later: states before `horizon` are not its own."""
     storage = Storage(str(folder / "warehouse"))
     schema = pa.schema([("n", pa.int64()), (COUNT, pa.int64()), (SEQ, pa.int64())])
-    log = ChangelogTable(storage, f"views/{name}/1/log")
+    log = ChangelogTable(storage, f"{view_folder(name)}/1/log")
     log.create(schema)
     version = log.commit(
         [write_file(storage, log.folder, pa.table({"n": [7], COUNT: [1], SEQ: [horizon]}, schema), "x")]
     )
     cuts = CutLog(storage)
     cut = cuts.newest()
-    state = ViewState(f"views/{name}/1", version, -1, Seq(seq), Seq(horizon), "complete", "f")
+    state = ViewState(f"{view_folder(name)}/1", version, -1, Seq(seq), Seq(horizon), "complete", "f")
     cuts.append(replace(cut, number=cut.number + 1, views={**cut.views, ViewName(name): state}))

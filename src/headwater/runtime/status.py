@@ -172,7 +172,7 @@ class _Look:
             return source.waiting(before), numbered
         newest = self._journal.newest
         # what has a number is shown; the run may know of more that concerned no view
-        known = told.get("numbered") or (newest.positions.get(name) if newest and newest.hi >= shown else None)
+        known = told.get("numbered") or (newest.positions.get(name) if newest and newest.hi > self._cut.seq else None)
         waiting = source.waiting(known or position)
         if not waiting:
             return 0, told.get("lag")
@@ -197,8 +197,11 @@ class _Look:
         """The age of the oldest captured transaction that has no number yet; None if it is of no interest."""
         schemas = self._catalog.described(source.name)
         tables = {t: (schemas[t].supported()[0].name,) for t in sorted(capture.tables) if t in schemas}
-        poll = source.poll(after, tables, 1)
-        return _age(poll.transactions.column("committed_at")[0].as_py()) if poll.transactions.num_rows else None
+        told = source.poll(after, tables, 1).transactions
+        if not told.num_rows:
+            return None
+        (times,) = source.commit_times([told.column("transaction")[0].as_py()])
+        return _age(times[0] if times is not None else told.column("committed_at")[0].as_py())
 
 
 def _age(committed: Any) -> float | None:
