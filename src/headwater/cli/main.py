@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from headwater.cli import apply, capture, checking, demo, init, lab, mending, plan, reading, run, status
 from headwater.cli.errors import explained
+from headwater.cli.helptext import show_docstrings
 
 EPILOG = "Start with 'headwater demo', or with 'headwater init my-project'."
 
@@ -30,7 +31,7 @@ class Commands(TyperGroup):
 
 
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", epilog=EPILOG,
+    cls=Commands, no_args_is_help=True, add_completion=False, rich_markup_mode="rich", epilog=EPILOG,
     pretty_exceptions_enable=False,
 )  # fmt: skip
 
@@ -66,6 +67,8 @@ for panel, functions in {
     for function in functions:
         app.command(rich_help_panel=panel)(function)
 
+for commands in (app, lab.app):
+    show_docstrings(commands)
 app.add_typer(lab.app, name="lab", rich_help_panel="Understand")
 
 

@@ -38,6 +38,9 @@ OLD_SECONDS = 3600.0
 HEAL_SECONDS = 2.0
 HEAL_SECONDS_AT_MOST = 300.0
 """How long to wait before views that could not be loaded again are tried once more."""
+UNSEEN = "waiting for the run"
+"""The phase in which leaving withdraws the request; after it, the run goes on with it."""
+HERE_AND_NOW = "nothing runs: doing it here"
 
 
 @dataclass(frozen=True)
