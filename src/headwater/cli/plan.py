@@ -90,7 +90,7 @@ def _print_view(screen: Console, view: PlannedView) -> None:
 
 
 def _order(origin: str, meetings: Sequence[Meeting]) -> Text:
-    line = plain(origin, "bold")
+    line = Text.assemble(plain(origin, "bold"))
     for meeting in meetings:
         on = f" on {' and '.join(meeting.on)}" if meeting.on else ", all of it"
         line.append(" → ").append_text(plain(meeting.alias, "bold")).append_text(plain(on, "dim"))

@@ -61,7 +61,7 @@ def _draw(group: Mapping[str, Any], keys: list[str]) -> Table:
         table.add_column(f"V{n}", min_width=3)
     table.add_column("WT", min_width=2, style="red")
     table.add_column("waits", justify="right", style="dim", min_width=6)
-    table.add_column("tables", style="dim", no_wrap=True, max_width=30)
+    table.add_column("tables", style="dim", overflow="fold", max_width=30)
     shown = group["rows"][:SHOWN]
     number = {row["hi"]: n for n, row in enumerate(shown, 1)}
     for n, row in enumerate(shown, 1):

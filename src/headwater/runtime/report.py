@@ -58,7 +58,7 @@ class Report:
             "building": None
             if change is None
             else {"views": [p.view.name for p in change.build], "drop": list(change.drop), "phase": change.phase},
-            "not_built": dict(engine.building.trouble),
+            "not_built": {name: without_secrets(why) for name, why in engine.building.trouble.items()},
             "global": [w._asdict() for w in engine.integration.assembly.waiting()],
             "torn": list(engine.integration.torn),
         }
