@@ -107,7 +107,7 @@ class ViewHalted(HeadwaterWarning):
 
     def __init__(self, view: str, seq: int, reason: str) -> None:
         super().__init__(
-            f"view {view} is halted: its rows are those of state {seq}, and changes since then are missing; {reason}",
+            f"view {view} is halted: its rows are those of state {seq}, changes since then are missing (why: {reason})",
             "when the cause is gone, 'headwater apply' builds it anew; 'headwater status' shows what is maintained",
         )
         self.view, self.seq, self.reason = view, seq, reason
