@@ -107,9 +107,8 @@ class ViewHalted(HeadwaterWarning):
 
     def __init__(self, view: str, seq: int, reason: str, fix: str = "") -> None:
         super().__init__(
-            f"view {view} is halted: its rows are those of state {seq}, and changes since then are missing; {reason}",
-            fix
-            or "when the cause is gone, 'headwater apply' loads it again; 'headwater status' shows what is maintained",
+            f"view {view} is halted: its rows are those of state {seq}, changes since then are missing (why: {reason})",
+            fix or "when the cause is gone, 'headwater apply' loads it again; 'headwater status' shows all views",
         )
         self.view, self.seq, self.reason = view, seq, reason
 

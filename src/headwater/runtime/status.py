@@ -134,32 +134,20 @@ class _Look:
         source = self._catalog.source(name)  # settings that are not usable are the user's to correct
         try:
             capture = source.capture()
-            state, reason = self._state(name, source, capture, position)
-            if position is None or capture is None:
-                return SourceStatus(name, state, reason, position or "")
+            if capture is None or position is None:
+                return _not_read(name, capture, position)
+            if self._cut.generations.get(name, capture.generation) != capture.generation:
+                renewed = "its capture was removed and installed anew; 'headwater run' loads its views anew"
+                return SourceStatus(name, "failing", renewed, position)
+            source.check(position, [])
+            state, reason = self._state(name, capture)
             return SourceStatus(name, state, reason, position, *self._lag(name, source, capture, position))
         except HeadwaterError as error:
-            away = isinstance(error, SourceUnavailable | SourceRefused | ConfigError)
-            return SourceStatus(name, "unreachable" if away else "failing", error.what, position or "")
+            return SourceStatus(name, _trouble(error), error.what, position or "")
 
-    def _state(
-        self, name: SourceName, source: Source, capture: Capture | None, position: Position | None
-    ) -> tuple[str, str]:
-        if capture is None:
-            removed = "capture was removed: nothing that happens there is seen; 'headwater setup' installs it"
-            return "not captured", removed if position is not None else ""
-        if position is None:
-            return "captured, not loaded", ""
-        if self._cut.generations.get(name, capture.generation) != capture.generation:
-            return "failing", "its capture was removed and installed anew; 'headwater run' loads its views anew"
+    def _state(self, name: SourceName, capture: Capture) -> tuple[str, str]:
         if capture.broken:
             return "failing", "; ".join(f"{table}: {why}" for table, why in sorted(capture.broken.items()))
-        try:
-            source.check(position, [])
-        except LifeChanged as error:
-            return "failing", error.what
-        except CaptureMissing as error:
-            return "not captured", error.what
         told = self._told.get(name, {})
         return told.get("state", "ok"), told.get("reason", "")
 
@@ -204,6 +192,19 @@ class _Look:
             return None
         (times,) = source.commit_times([told.column("transaction")[0].as_py()])
         return _age(times[0] if times is not None else told.column("committed_at")[0].as_py())
+
+
+def _not_read(name: SourceName, capture: Capture | None, position: Position | None) -> SourceStatus:
+    if capture is not None:
+        return SourceStatus(name, "captured, not loaded", "", "")
+    removed = "capture was removed: nothing that happens there is seen; 'headwater setup' installs it"
+    return SourceStatus(name, "not captured", removed if position is not None else "", position or "")
+
+
+def _trouble(error: HeadwaterError) -> str:
+    if isinstance(error, SourceUnavailable | SourceRefused | ConfigError):
+        return "unreachable"
+    return "not captured" if isinstance(error, CaptureMissing) and not isinstance(error, LifeChanged) else "failing"
 
 
 def _age(committed: Any) -> float | None:
