@@ -26,7 +26,7 @@ from .rigs import SqliteRig, application
 from .sqlite_histories import History, history, rows, run
 from .world import added, fold
 
-STEPS = 400_000
+STEPS = 20_000
 """Of SQLite's machine, that one statement may take: triggers of triggers may go on for ever."""
 
 
@@ -83,11 +83,11 @@ def play(one: History, spoil: Callable[[sqlite3.Connection], None] = lambda conn
 
 def test_the_log_says_what_the_table_says() -> None:
     kinds = Counter[str]()
-    for seed in range(400):
+    for seed in range(300):
         kind = play(history(seed))
         assert not kind.startswith("wrong"), f"seed {seed}: {kind}"
         kinds[kind] += 1
-    assert min(kinds["plain"], kinds["entangled"], kinds["broken"]) >= 40, f"the histories have become dull: {kinds}"
+    assert min(kinds["plain"], kinds["entangled"], kinds["broken"]) >= 30, f"the histories have become dull: {kinds}"
 
 
 @pytest.mark.parametrize("verb", ["stash", "moving", "insert", "update", "delete"])

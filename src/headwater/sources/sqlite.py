@@ -36,6 +36,7 @@ from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Column, Identities, TableSchema
 from headwater.model.source import ORDINAL, Capture, Chunk, CommitTimes, Poll, Question, SourceSpec
 from headwater.sources import sqlite_asof, sqlite_capture, sqlite_chunks, sqlite_layout, sqlite_life, sqlite_log
+from headwater.sources.sqlite_asof import Scan
 from headwater.sources.sqlite_files import BUSY_SECONDS, Connection, SqliteFile, literal, quote
 from headwater.sources.sqlite_known import SETUP, Watch
 from headwater.sources.sqlite_life import Log, Moment
@@ -48,7 +49,7 @@ _LEAST_ROW = 8
 """Bytes a row takes at least: bounds what a largest rowid may claim."""
 SHORT_ROWS = 5_000
 SHORT_KEYS = 500
-"""What is read in one go where readers keep writers waiting (no WAL): some milliseconds, then as long a pause."""
+"""What is read in one go where readers keep writers waiting (no WAL): some milliseconds, then a longer pause."""
 
 
 class SqliteSource:
@@ -144,9 +145,9 @@ class SqliteSource:
 
     def identities(self, tables: Mapping[TableName, Sequence[str]]) -> Mapping[TableName, Identities]:
         with self._file.reading() as connection:
-            self._watch.look(connection)
+            known = self._watch.look(connection)
             log = sqlite_life.read_log(connection, self._owner.id)
-            found = self._watch.tables(connection, log, tables, compare=False)
+            found = self._watch.tables(known, log, tables, compare=False)
         return {table.name: _identities(table, tables[table.name]) for table in found}
 
     def expect(self, tables: Mapping[TableName, Identities]) -> None:
@@ -188,7 +189,7 @@ class SqliteSource:
 
         def answer(connection: Connection, asked: Question) -> Iterator[pa.RecordBatch]:
             moment, _, (table,) = self._as_of(connection, at, {question.table: wanted})
-            return sqlite_asof.answer(connection, table, asked, moment.id)
+            return sqlite_asof.answer(connection, table, asked, moment.id, self._file.reading)
 
         with self._file.reading() as connection:
             if _streams(connection):
@@ -205,7 +206,7 @@ class SqliteSource:
                 place = batch.schema.get_field_index(ORDINAL)
                 yield batch.set_column(place, ORDINAL, pc.add(batch.column(place), pa.scalar(begin, pa.int64())))
             if begin + SHORT_KEYS < question.keys.num_rows:
-                time.sleep(ended - began)
+                _pause(began, ended)
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         with self._file.reading() as connection:
@@ -220,25 +221,28 @@ class SqliteSource:
     ) -> Iterator[pa.RecordBatch]:
         wanted = [*columns, *chunk.bounds[:1], *(c.column for c in conditions)]
 
-        def answer(connection: Connection, part: Chunk) -> Iterator[pa.RecordBatch]:
+        def begin(connection: Connection, part: Chunk) -> tuple[Scan, Iterator[pa.RecordBatch]]:
             moment, _, (table,) = self._as_of(connection, at, {chunk.table: wanted})
-            return sqlite_asof.scan(connection, table, part, columns, moment.id, conditions)
+            scan = Scan(table, part, columns, conditions)
+            return scan, scan.read(connection, moment.id)
 
         with self._file.reading() as connection:
             if _streams(connection):
-                yield from answer(connection, chunk)
+                scan, read = begin(connection, chunk)
+                yield from scan.rows(read, self._file.reading)
                 return
         rest: Chunk | None = chunk
         while rest is not None:
             began = time.monotonic()
             with self._file.reading() as connection:
                 edge = sqlite_chunks.next_edge(connection, rest, SHORT_ROWS)
-                batches = list(answer(connection, sqlite_chunks.up_to(rest, edge) if edge else rest))
+                scan, read = begin(connection, sqlite_chunks.up_to(rest, edge) if edge else rest)
+                drained = list(read)
             ended = time.monotonic()
-            yield from batches
+            yield from scan.rows(drained, self._file.reading)
             rest = sqlite_chunks.beyond(rest, edge) if edge else None
             if rest is not None:
-                time.sleep(ended - began)
+                _pause(began, ended)
 
     def close(self) -> None:
         self._file.close()
@@ -250,10 +254,10 @@ class SqliteSource:
     ) -> tuple[Moment, Log, list[Table]]:
         """Everything a read relies on, found to be so in its own read transaction."""
         try:
-            self._watch.look(connection)
+            known = self._watch.look(connection)
             log = sqlite_life.read_log(connection, self._owner.id, sqlite_life.parse(at).id)
             moment = sqlite_life.held(log, at, f"source {self.name} ({self._file.path})")
-            return moment, log, self._watch.tables(connection, log, tables)
+            return moment, log, self._watch.tables(known, log, tables)
         except CaptureMissing:
             self._watch.forget()  # another file may be there, with the same schema version
             raise
@@ -261,6 +265,11 @@ class SqliteSource:
     def _anything_ours(self) -> bool:
         with self._file.reading() as connection:
             return bool(sqlite_layout.ours(connection))
+
+
+def _pause(began: float, ended: float) -> None:
+    """Writers have the file for three times as long as they were kept from it."""
+    time.sleep(max(0.0, ended + 3 * (ended - began) - time.monotonic()))
 
 
 def _streams(connection: Connection) -> bool:

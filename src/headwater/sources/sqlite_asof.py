@@ -7,7 +7,9 @@ too many spellings to look up (a timestamp with any offset) are matched in Arrow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -25,24 +27,42 @@ _INDEX = "__index"
 _ROW = "__row"
 
 
-def scan(
-    connection: Connection, table: Table, chunk: Chunk, columns: Sequence[str], at: int, conditions: Sequence[Condition]
-) -> Iterator[pa.RecordBatch]:
-    shape = Shape(table, _needed(columns, conditions))
-    table.check_since([*shape.columns, *chunk.bounds[:1]], at)
-    here, log = table.columns(), table.slots()
-    parts = [
-        Part(here, quote(table.name.table), [*_within(chunk, here), *_where(table, conditions, here)], ["1"]),
-        Part(log, _LOG, [*_after(table, at), *_within(chunk, log), *_where(table, conditions, log)], ["-count"]),
-    ]
-    odd = OddRows(table, shape.columns, conditions)
-    for batch, misfits in shape.read(connection, parts):
-        whole = odd.take_out(batch, misfits)
-        yield from _meeting(table, whole, conditions).select([*columns, COUNT]).to_batches()
-    odd.check(connection)
+Named = Callable[[], AbstractContextManager[Connection]]
+"""Opens a read in which an odd row is looked for, to name it."""
 
 
-def answer(connection: Connection, table: Table, question: Question, at: int) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True)
+class Scan:
+    """One statement (`read`), and what its rows mean (`rows`), which may wait until the read has ended."""
+
+    table: Table
+    chunk: Chunk
+    columns: Sequence[str]
+    conditions: Sequence[Condition] = ()
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.table, _needed(self.columns, self.conditions))
+
+    def read(self, connection: Connection, at: int) -> Iterator[pa.RecordBatch]:
+        table, chunk, conditions = self.table, self.chunk, self.conditions
+        table.check_since([*self.shape.columns, *chunk.bounds[:1]], at)
+        here, log = table.columns(), table.slots()
+        parts = [
+            Part(here, quote(table.name.table), [*_within(chunk, here), *_where(table, conditions, here)], ["1"]),
+            Part(log, _LOG, [*_after(table, at), *_within(chunk, log), *_where(table, conditions, log)], ["-count"]),
+        ]
+        return self.shape.raw(connection, parts)
+
+    def rows(self, read: Iterable[pa.RecordBatch], named: Named) -> Iterator[pa.RecordBatch]:
+        odd = OddRows(self.table, self.shape.columns, self.conditions)
+        for batch, misfits in self.shape.decoded(read):
+            whole = odd.take_out(batch, misfits)
+            yield from _meeting(self.table, whole, self.conditions).select([*self.columns, COUNT]).to_batches()
+        odd.check(named)
+
+
+def answer(connection: Connection, table: Table, question: Question, at: int, named: Named) -> Iterator[pa.RecordBatch]:
     key, conditions = question.key, question.conditions
     codecs = [table.codec(c) for c in key]
     keys = pa.table([question.keys.column(n).cast(c.type) for n, c in enumerate(codecs)], names=list(key))
@@ -69,7 +89,7 @@ def answer(connection: Connection, table: Table, question: Question, at: int) ->
     yield from matched(since)
     if any(c.spell is None for c in codecs):
         yield from matched(base)
-        odd.check(connection)
+        odd.check(named)
         return
 
     equal = [_equals(table, c, here[c], f"?{n}") for n, c in enumerate(key, 2)]
@@ -80,7 +100,7 @@ def answer(connection: Connection, table: Table, question: Question, at: int) ->
             place = rows.schema.get_field_index(ORDINAL)
             rows = rows.set_column(place, ORDINAL, ordinals.take(rows.column(ORDINAL)))
             yield from rows.select(wanted).to_batches()
-    odd.check(connection)
+    odd.check(named)
 
 
 def _needed(columns: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, ...]:

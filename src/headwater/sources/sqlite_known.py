@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.model.errors import CaptureMissing, SchemaChanged
+from headwater.model.errors import CaptureMissing, LifeChanged, SchemaChanged
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Identities
 from headwater.sources import sqlite_capture, sqlite_layout
@@ -50,6 +50,11 @@ class Watch:
         self._seen = None
         wrong = sqlite_layout.what_is_wrong(connection)
         if wrong is None:
+            if not connection.rows("SELECT 1 FROM sqlite_master LIMIT 1"):
+                raise LifeChanged(
+                    f"source {self._source}: the database is empty, there is not one table in it",
+                    f"put the file back; if it is meant to be new, {SETUP}",
+                )
             raise CaptureMissing(f"source {self._source}: capture is not installed", SETUP)
         if wrong:
             raise CaptureMissing(f"source {self._source}: capture {wrong.partition(';')[0]}", SETUP)
@@ -60,10 +65,9 @@ class Watch:
         return known
 
     def tables(
-        self, connection: Connection, log: Log, names: Mapping[TableName, Sequence[str]], compare: bool = True
+        self, known: Known, log: Log, names: Mapping[TableName, Sequence[str]], compare: bool = True
     ) -> list[Table]:
         """Tables that this project may rely on, with the columns it expects."""
-        known = self.look(connection)
         found = [self._intact(known, log.tables, name, columns) for name, columns in names.items()]
         for table in found if compare else ():
             self._check_expected(table.captured, table.name, names[table.name])

@@ -21,6 +21,10 @@ from headwater.sources.sqlite_files import Connection, literal
 LOAD_AGAIN = "'headwater apply' loads the views over it again"
 
 
+def _witness(at: float, salt: int) -> str:
+    return f"{at!r}:{salt}"
+
+
 @dataclass(frozen=True)
 class Moment:
     """A position, read."""
@@ -28,6 +32,11 @@ class Moment:
     id: int
     generation: str
     witness: str
+
+    @staticmethod
+    def at(number: int, generation: str, at: float, salt: int) -> Position:
+        """The position of a change."""
+        return Moment(number, generation, _witness(at, salt)).position
 
     @property
     def position(self) -> Position:
@@ -56,17 +65,8 @@ def read_log(connection: Connection, owner: str, asked: int | None = None) -> Lo
         f" c.at, c.salt FROM _headwater_meta m LEFT JOIN _headwater_owners o ON o.owner = {literal(owner)}"
         f" LEFT JOIN _headwater_changes c ON c.id = {which}"
     )[0]
-    witness = "" if at is None else f"{at!r}:{salt}"
+    witness = "" if at is None else _witness(at, salt)
     return Log(generation, max(trimmed, own or 0), last, witness, frozenset(json.loads(tables or "[]")))
-
-
-def moments(connection: Connection, generation: str, numbers: list[int]) -> dict[int, Moment]:
-    wanted = ", ".join(map(str, numbers))
-    found = {
-        number: f"{at!r}:{salt}"
-        for number, at, salt in connection.rows(f"SELECT id, at, salt FROM _headwater_changes WHERE id IN ({wanted})")
-    }
-    return {number: Moment(number, generation, found.get(number, "")) for number in numbers}
 
 
 def parse(position: Position) -> Moment:

@@ -14,7 +14,7 @@ from headwater.model.names import Position, TableName
 from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Poll
 from headwater.sources.sqlite_files import Connection, SqliteFile
 from headwater.sources.sqlite_layout import TAGS
-from headwater.sources.sqlite_life import Log, Moment, held, moments, parse, read_log
+from headwater.sources.sqlite_life import Log, Moment, held, parse, read_log
 from headwater.sources.sqlite_owners import Owner, Registered, let_go, registered, write
 from headwater.sources.sqlite_read import Part, Shape, Table
 from headwater.sources.sqlite_unfit import with_unfit
@@ -36,8 +36,8 @@ def poll(
     end = _cut(connection, start, last, limit)
     found = pa.Table.from_batches(
         connection.stream(
-            "SELECT 0 AS id, 0 AS tx, 0 AS tbl, 0.5 AS at UNION ALL"
-            f" SELECT id, tx, tbl, at FROM _headwater_changes WHERE id > {start} AND id <= {end}"
+            "SELECT 0 AS id, 0 AS tx, 0 AS tbl, 0.5 AS at, 0 AS salt UNION ALL"
+            f" SELECT id, tx, tbl, at, salt FROM _headwater_changes WHERE id > {start} AND id <= {end}"
         )
     ).slice(1)
     ids, tx = found.column("id").to_numpy(), found.column("tx").to_numpy()
@@ -64,10 +64,16 @@ def poll(
         schema=TRANSACTIONS,
     )
     ends_before = np.concatenate([[start], ids[last_of]])[told].tolist()
-    known = moments(connection, log.generation, [end, *(ends_before[n] for n in tags)])
-    known[start] = after
-    before = {str(labels[n]): known[ends_before[n]].position for n in tags}
-    return Poll(known[end].position, transactions, changes, end < last, before)
+
+    def position(number: int) -> Position:
+        """Ids are in order, and every one is there."""
+        if number == start:
+            return after.position
+        row = int(np.searchsorted(ids, number))
+        return Moment.at(number, log.generation, found.column("at")[row].as_py(), found.column("salt")[row].as_py())
+
+    before = {str(labels[n]): position(ends_before[n]) for n in tags}
+    return Poll(position(end), transactions, changes, end < last, before)
 
 
 def _tags(connection: Connection, span: tuple[int, int], labels: npt.NDArray[np.int64]) -> dict[int, tuple[str, int]]:
@@ -100,6 +106,8 @@ def _changes(connection: Connection, shape: Shape, span: tuple[int, int], labels
 
 def _cut(connection: Connection, start: int, last: int, limit: int) -> int:
     """Where a poll ends: between transactions, before the one that would exceed the limit unless it is the first."""
+    if last - start <= max(1, limit):
+        return last
     too_many = connection.rows(
         f"SELECT id, tx FROM _headwater_changes WHERE id > {start} ORDER BY id LIMIT 1 OFFSET {max(1, limit)}"
     )

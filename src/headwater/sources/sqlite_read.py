@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -101,6 +101,11 @@ class Shape:
     def read(
         self, connection: Connection, parts: Sequence[Part], keys: pa.RecordBatch | None = None
     ) -> Iterator[tuple[pa.RecordBatch, Misfits]]:
+        return self.decoded(self.raw(connection, parts, keys))
+
+    def raw(
+        self, connection: Connection, parts: Sequence[Part], keys: pa.RecordBatch | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of all parts. With `keys`, once for each of them; the first has number 0 in ?1 and alone answers
         with the samples, so that they are the first row of all."""
         samples = [sample for c in self.columns for sample in self.table.codec(c).samples]
@@ -109,8 +114,11 @@ class Shape:
         for part in parts:
             read = [sql for c in self.columns for sql in self.table.codec(c).read(part.where[c])]
             selects.append(f"SELECT {', '.join([*read, *part.extra, self._odd(part.where)])} {part.tail()}")
+        return connection.stream(" UNION ALL ".join(selects), keys)
+
+    def decoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Misfits]]:
         first = True
-        for batch in connection.stream(" UNION ALL ".join(selects), keys):
+        for batch in batches:
             rows = batch.slice(1) if first else batch
             first = False
             if rows.num_rows:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
@@ -64,13 +65,15 @@ class OddRows:
         whole = [n not in misfits for n in range(batch.num_rows)]
         return batch.filter(pa.array(whole))
 
-    def check(self, connection: Connection) -> None:
+    def check(self, named: Callable[[], AbstractContextManager[Connection]]) -> None:
         for mark, count in self._rows.items():
             if count:
                 column, shown = next(iter(self._values[mark].items()))
+                kind = self._table.codec(column).type
+                with named() as connection:
+                    where = self._where(connection, column, shown)
                 raise ValueUnfit(
-                    f"{self._table.name}.{column} holds {shown}, which is not a {self._table.codec(column).type}"
-                    f"{self._where(connection, column, shown)}",
+                    f"{self._table.name}.{column} holds {shown}{where}, which is not a {kind}",
                     "correct the value at the source, or leave the column out of the view",
                 )
 
@@ -86,4 +89,4 @@ class OddRows:
         found = connection.rows(
             f"SELECT {self._table.row_text(here)} FROM {quote(self._table.name.table)} WHERE {alike} LIMIT 1"
         )
-        return f", in the row {found[0][0].decode(errors='replace')}" if found else ""
+        return f" in the row {found[0][0].decode(errors='replace')}" if found else ""
