@@ -109,8 +109,10 @@ class Journal:
         return next((s for s in reversed(self._segments) if s.hi <= seq), None)
 
     def reaching(self, seq: int) -> Segment | None:
-        """The first segment that ends at or after `seq`."""
-        return next((s for s in self._segments if s.hi >= seq), None)
+        """The first segment that ends at or after `seq`; of several that end there, the one that knows best where the
+        sources are."""
+        first = next((s for s in self._segments if s.hi >= seq), None)
+        return first and next(s for s in reversed(self._segments) if s.hi == first.hi)
 
     def transactions(self, lo: int, hi: int) -> Iterator[pa.Table]:
         """The transactions of (lo, hi], segment by segment."""

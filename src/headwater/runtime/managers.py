@@ -231,7 +231,8 @@ class Managers:
     def _next_whole(self, manager: ViewManager) -> Batch | None:
         """For a view that is resumed: all there is, if its parents are there."""
         newest = self._journal.newest
-        hi = Seq(min(newest.hi if newest is not None else 0, manager.reach))
+        until = FOREVER if manager.joins_at is None else manager.joins_at
+        hi = Seq(min(newest.hi if newest is not None else 0, manager.reach, until))
         if hi <= manager.taken:
             return None
         manager.family.bound_at(hi)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.model.errors import HeadwaterError, LifeChanged
 from headwater.model.names import SourceName, TableName
@@ -81,13 +81,13 @@ class SchemaWatch:
         self._last[source] = time.monotonic()
         try:
             adapter = self._catalog.source(source)
-            tables, capture = self._catalog.refresh(source), adapter.capture()
+            now = Present(adapter, self._catalog.refresh(source), adapter.capture())
         except HeadwaterError:
             return {}  # not now: the poller reports that the source is away
         found: dict[str, Halt] = {}
         for mark, one in self._watched.items():
             if mark not in self._broken:
-                halt = broken_by(one, source, adapter, tables, capture)
+                halt = broken_by(one, now)
                 if halt is not None:
                     found[mark] = halt
         self.broke(found)
@@ -116,25 +116,38 @@ class SchemaWatch:
         return [one for mark, one in self._watched.items() if mark not in self._broken]
 
 
-def broken_by(
-    view: Watched,
-    source: SourceName,
-    adapter: Source,
-    tables: Mapping[TableName, TableSchema],
-    capture: Capture | None,
-) -> Halt | None:
+@dataclass(frozen=True)
+class Present:
+    """A source as it is now, asked once however many views read it."""
+
+    adapter: Source
+    tables: Mapping[TableName, TableSchema]
+    capture: Capture | None
+    _known: dict[TableName, Identities] = field(default_factory=dict)
+
+    def identities(self, table: TableName, columns: Collection[str]) -> Identities:
+        """Which columns these names of a table stand for."""
+        if table not in self._known:
+            supported = [c.name for c in self.tables[table].supported()]
+            self._known[table] = self.adapter.identities({table: supported})[table]
+        known = self._known[table]
+        return known if set(columns) <= set(known) else self.adapter.identities({table: list(columns)})[table]
+
+
+def broken_by(view: Watched, now: Present) -> Halt | None:
     """Why a view cannot go on with what this source has now."""
+    source, capture = now.adapter.name, now.capture
     for table in view.plan.view.base_tables:
         if table.source != source:
             continue
-        gone = _unfit(view.plan, table, tables.get(table))
+        gone = _unfit(view.plan, table, now.tables.get(table))
         if gone:
             return Halt(gone, "change it back or change the view, then 'headwater apply' loads it again")
         if capture is None:
             return Halt(f"the capture at {source} was removed", SETUP)
         if table not in capture.tables:
             return Halt(f"{table}: {capture.broken.get(table, 'its capture was removed')}", SETUP)
-        another = _another(view, table, adapter)
+        another = _another(view, table, now)
         if another is not None:
             return another
     return None
@@ -143,20 +156,20 @@ def broken_by(
 def _unfit(plan: ViewPlan, table: TableName, now: TableSchema | None) -> str:
     if now is None:
         return f"table {table} is gone"
-    for field in plan.schemas[table]:
-        column = now.column(field.name)
+    for needed in plan.schemas[table]:
+        column = now.column(needed.name)
         if column is None:
-            return f"column {field.name} of {table} was dropped or renamed"
-        if column.type != field.type:
-            return f"column {field.name} of {table} is now of type {column.declared}"
+            return f"column {needed.name} of {table} was dropped or renamed"
+        if column.type != needed.type:
+            return f"column {needed.name} of {table} is now of type {column.declared}"
     return ""
 
 
-def _another(view: Watched, table: TableName, adapter: Source) -> Halt | None:
+def _another(view: Watched, table: TableName, present: Present) -> Halt | None:
     """Whether a column is another one than the view was loaded from."""
     known = view.identities.get(table, {})
     try:
-        now = adapter.identities({table: list(known)})[table] if known else {}
+        now = present.identities(table, known) if known else {}
     except LifeChanged as error:
         return Halt(error.what, error.fix)
     except HeadwaterError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from headwater.model.errors import CaptureMissing, HeadwaterError
 from headwater.model.names import Position, Seq, SourceName, TableName, ViewName
-from headwater.model.schema import Identities, TableSchema
+from headwater.model.schema import Identities
 from headwater.model.source import Capture
 from headwater.runtime.about import read_about
 from headwater.runtime.building import POINT, Change, LoadPoint, saved_point
@@ -23,7 +23,7 @@ from headwater.runtime.catalog import AWAY, SourceCatalog
 from headwater.runtime.families import Family
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.recovery import recover
-from headwater.runtime.schema_watch import Watched, broken_by
+from headwater.runtime.schema_watch import Present, Watched, broken_by
 from headwater.runtime.views import Halt, ManagedView
 from headwater.warehouse.cuts import Cut, ViewState
 
@@ -38,7 +38,7 @@ class SourceNow:
     """A source as a run finds it; `away` says why it could not be looked at."""
 
     capture: Capture | None = None
-    tables: Mapping[TableName, TableSchema] | None = None
+    present: Present | None = None
     away: HeadwaterError | None = None
 
 
@@ -87,6 +87,8 @@ def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], how: Beginning) ->
     _go_on(engine, {name: view for name, view in kept.items() if view.live})
     engine.views |= resumed
     engine.others = {n: _set_aside(s, lost.get(n), n in wanted) for n, s in cut.views.items() if n not in kept}
+    if any(engine.others[n] != cut.views[n] for n in lost if n in engine.others):
+        engine.show_cut()  # before anybody reads them as if nothing had happened
     for name, halt in lost.items():
         engine.meter.halted(name, halt.reason, "it is loaded again" if name in wanted else halt.fix)
     if not how.build:
@@ -102,7 +104,9 @@ def _look(catalog: SourceCatalog, sources: Iterable[SourceName]) -> dict[SourceN
     found = {}
     for source in sorted(sources):
         try:
-            found[source] = SourceNow(catalog.source(source).capture(), catalog.refresh(source))
+            adapter = catalog.source(source)
+            capture = adapter.capture()
+            found[source] = SourceNow(capture, Present(adapter, catalog.refresh(source), capture))
         except AWAY as error:
             if not catalog.recalls(source):
                 raise
@@ -123,7 +127,7 @@ def _sorted_out(
             continue
         identities = _identities(engine, state, plan)
         parent = next((p for p in plan.view.parents if p not in kept), None)
-        halt = _broken(engine.catalog, Watched(plan, identities), found)
+        halt = _broken(Watched(plan, identities), found)
         if halt is None and state.state != "live" and not (state.resumable and first <= state.through):
             halt = Halt(state.reason, state.fix or "'headwater apply' loads it again")
         if halt is None and parent is not None:
@@ -146,13 +150,12 @@ def _identities(engine: Engine, state: ViewState, plan: ViewPlan) -> Mapping[Tab
     return {table: columns for table, columns in known.items() if table in plan.view.base_tables}
 
 
-def _broken(catalog: SourceCatalog, view: Watched, found: Mapping[SourceName, SourceNow]) -> Halt | None:
+def _broken(view: Watched, found: Mapping[SourceName, SourceNow]) -> Halt | None:
     for source in dict.fromkeys(t.source for t in view.plan.view.base_tables):
-        now = found[source]
-        if now.tables is not None:
-            halt = broken_by(view, source, catalog.source(source), now.tables, now.capture)
-            if halt is not None:
-                return halt
+        present = found[source].present
+        halt = broken_by(view, present) if present is not None else None
+        if halt is not None:
+            return halt
     return None
 
 
