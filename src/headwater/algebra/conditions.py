@@ -116,6 +116,30 @@ def check_equalities(view: ViewDefinition, schemas: Mapping[TableName, pa.Schema
                 f"{view.file}:{view.line}: view {view.name}: {a} is {left} and {b} is {right}, which cannot be joined",
                 "cast the column in the view that is read, such as CAST(x AS BIGINT) AS x",
             )
+        if not {_kind(left), _kind(right)} <= {"integer", "decimal"}:
+            continue
+        whole, scale = (max(digits(left)[n], digits(right)[n]) for n in (0, 1))
+        if whole + scale > 38:
+            raise ViewSqlError(
+                f"{view.file}:{view.line}: view {view.name}: {a} is {left} and {b} is {right}: no decimal of 38 digits"
+                f" holds {whole} before and {scale} behind the point, so they cannot be compared exactly",
+                "declare the columns numeric(p,s) with fewer digits at the sources, or make a view that says"
+                f" {_narrower((a, left), (b, right))} AS x, and join that",
+            )
+
+
+def digits(kind: pa.DataType) -> tuple[int, int]:
+    """How many digits an integer or a decimal has before and behind the point, as Spark counts them."""
+    if pa.types.is_decimal(kind):
+        return kind.precision - kind.scale, kind.scale
+    return {8: 3, 16: 5, 32: 10, 64: 20}[kind.bit_width], 0
+
+
+def _narrower(a: tuple[str, pa.DataType], b: tuple[str, pa.DataType]) -> str:
+    """The cast of the side with more digits behind the point, to as many as the other leaves room for."""
+    (name, kind), (_, other) = (a, b) if digits(a[1])[1] > digits(b[1])[1] else (b, a)
+    scale = min(digits(kind)[1], 38 - digits(other)[0])
+    return f"CAST({name.rpartition('.')[2]} AS DECIMAL({digits(other)[0] + scale}, {scale}))"
 
 
 def _kind(kind: pa.DataType) -> str:

@@ -8,6 +8,7 @@ token by token, so that its errors speak of views; the query is sqlglot's.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -193,7 +194,7 @@ class _Statement:
         try:
             (query,) = ViewSql().parser().parse(tokens, self.text)
         except ParseError as error:
-            raise _unreadable(error, self.text, self.file) from None
+            raise _unreadable(error, tokens, self.text, self.file) from None
         if query is None:
             raise self._unexpected("there is no query after AS", _SHAPE, tokens[0])
         return query
@@ -222,16 +223,47 @@ class _Statement:
         return _pointing_at(token.start, what, fix, self.text, self.file)
 
 
-def _unreadable(error: ParseError, text: str, file: str) -> ViewSqlError:
+def _unreadable(error: ParseError, tokens: Sequence[Token], text: str, file: str) -> ViewSqlError:
     detail = error.errors[0]
     lines = text.splitlines(keepends=True)
     # sqlglot's column is the offending token's last character
     column = max(int(detail["col"] or 1) - len(detail["highlight"] or " ") + 1, 1)
     start = sum(len(line) for line in lines[: int(detail["line"] or 1) - 1]) + column - 1
+    misspelt = _misspelt(tokens, start)
+    if misspelt is not None:
+        token, meant = misspelt
+        return _pointing_at(token.start, f"cannot read this: is {token.text} {meant}?", f"write {meant}", text, file)
     what = str(detail["description"])
     if what.startswith("Required keyword"):  # sqlglot speaks of its own classes there
         what = "something is missing here"
     return _pointing_at(start, f"cannot read this: {what}", "correct the SQL here", text, file)
+
+
+_KEYWORDS = (
+    "SELECT",
+    "DISTINCT",
+    "FROM",
+    "INNER",
+    "CROSS",
+    "JOIN",
+    "USING",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "BETWEEN",
+    "AND",
+)
+
+
+def _misspelt(tokens: Sequence[Token], start: int) -> tuple[Token, str] | None:
+    """A word up to where reading failed that is almost a keyword, the nearest first: sqlglot takes `FRO` for a name,
+    and stumbles over what follows."""
+    before = [t for t in tokens if t.start <= start]
+    for token in (*reversed(before[-3:]), before[0]):
+        near = difflib.get_close_matches(token.text.upper(), _KEYWORDS, n=1, cutoff=0.75)
+        if token.token_type == TokenType.VAR and near and near[0] != token.text.upper():
+            return token, near[0]
+    return None
 
 
 def _unreadable_token(error: TokenError, text: str, file: str) -> ViewSqlError:

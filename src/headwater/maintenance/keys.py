@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.algebra.conditions import digits
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -110,18 +112,13 @@ def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     if pa.types.is_floating(left) and pa.types.is_floating(right):
         return pa.float64()
     if _is_exact(left) and _is_exact(right):
-        whole = max(_digits(left)[0], _digits(right)[0])
-        scale = max(_digits(left)[1], _digits(right)[1])
+        whole, scale = (max(digits(left)[n], digits(right)[n]) for n in (0, 1))
         return pa.decimal128(min(38, whole + scale), scale) if whole + scale <= 38 else pa.decimal256(76, scale)
     raise TypeError(f"cannot compare {left} with {right}")
 
 
 def _is_exact(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))
-
-
-def _digits(kind: pa.DataType) -> tuple[int, int]:
-    return (kind.precision - kind.scale, kind.scale) if pa.types.is_decimal(kind) else (19, 0)
 
 
 def _common(array: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:

@@ -29,9 +29,25 @@ class Condition:
     value: Scalar | tuple[Scalar, ...] | None = None
 
     def __str__(self) -> str:
+        """As SQL."""
         if self.value is None:
-            return f"{self.column} {self.operator}"
-        return f"{self.column} {self.operator} {self.value!r}"
+            return f"{self.column} {self.operator.upper()}"
+        if isinstance(self.value, tuple):
+            return f"{self.column} {self.operator.upper()} ({', '.join(map(sql_literal, self.value))})"
+        return f"{self.column} {self.operator} {sql_literal(self.value)}"
+
+
+def sql_literal(value: Scalar) -> str:
+    """A value as SQL writes it."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value.isoformat(' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
 
 
 _COMPARE = {

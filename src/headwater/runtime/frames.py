@@ -21,7 +21,7 @@ def undone(session: SparkSession, now: DataFrame, later: pa.Table | None) -> Dat
         return now
     columns = [c for c in now.columns if c != COUNT]
     taken = later.select([*columns, COUNT])
-    back = session.createDataFrame(taken).withColumn(COUNT, -F.col(COUNT))
+    back = session.createDataFrame(taken, spark_types(taken.schema)).withColumn(COUNT, -F.col(COUNT))
     both = now.unionByName(back.select(*[quoted(c) for c in [*columns, COUNT]]))
     return both.groupBy(*[quoted(c) for c in columns]).agg(F.sum(COUNT).alias(COUNT))
 

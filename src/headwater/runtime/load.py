@@ -6,6 +6,7 @@ same expressions, the same aggregation, the same files. The view's history begin
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 from headwater.algebra.view import Occurrence, ViewDefinition, quoted
 from headwater.maintenance.keys import common_type
 from headwater.model.changelog import COUNT, SEQ
-from headwater.model.conditions import Condition
+from headwater.model.conditions import Condition, Scalar
 from headwater.model.names import Seq, TableName
 from headwater.runtime.failures import in_words
 from headwater.runtime.jobs import Written, finish_rows, written
@@ -96,8 +97,9 @@ def _spark_condition(condition: Condition) -> Column:
     if condition.operator == "is not null":
         return column.isNotNull()
     if isinstance(condition.value, tuple):
-        return column.isin(*condition.value)
-    value = F.lit(condition.value)
+        return column.isin(*map(_literal, condition.value))
+    assert condition.value is not None
+    value = _literal(condition.value)
     compared = {
         "=": column == value,
         "<>": column != value,
@@ -107,3 +109,10 @@ def _spark_condition(condition: Condition) -> Column:
         ">=": column >= value,
     }
     return compared[condition.operator]
+
+
+def _literal(value: Scalar) -> Column:
+    """A date goes as text: on the way through Java's calendar the years before 1000 get lost."""
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return F.lit(value.isoformat()).cast("date")
+    return F.lit(value)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
+from pyspark.sql.types import DoubleType, FloatType, StructField
 
 from headwater.algebra.conditions import check_equalities
+from headwater.algebra.meanings import surprises
 from headwater.algebra.view import Output, ViewDefinition, quoted
 from headwater.maintenance.aggregate import auxiliary_schema
 from headwater.maintenance.wave import core_schema
@@ -21,6 +23,7 @@ from headwater.model.names import SourceName, TableName, ViewName, view_table
 from headwater.model.schema import TableSchema
 from headwater.runtime.determinism import check_determinism
 from headwater.runtime.fingerprints import fingerprint, needed_schema
+from headwater.runtime.representable import check_sums, check_types
 from headwater.runtime.spark import arrow_types, spark_types
 
 
@@ -36,6 +39,8 @@ class ViewPlan:
     types: Mapping[str, pa.DataType]
     fingerprint: str
     parents: Mapping[ViewName, ViewPlan] = field(default_factory=dict)
+    surprises: tuple[str, ...] = ()
+    """What its SQL means here and would not mean at a source, for the person who plans it."""
 
     @property
     def columns(self) -> pa.Schema:
@@ -88,11 +93,15 @@ def plan_view(
     try:
         if view.aggregation:
             prepared = arguments(view, empty)
+            check_types(view, prepared.schema)
+            check_sums(view, arrow_types(prepared.schema))
             grouped = _grouped(view, prepared)
-            types = {f.name: f.type for f in (*arrow_types(prepared.schema), *arrow_types(grouped.schema))}
             result = finish(view, grouped)
+            check_types(view, grouped.schema, result.schema)
+            types = {f.name: f.type for f in (*arrow_types(prepared.schema), *arrow_types(grouped.schema))}
         else:
             result = outputs(view, empty)
+            check_types(view, result.schema)
         # the query as a whole must mean the same to Spark: a cheap check that it can be recomputed
         for name in view.tables:
             spark.createDataFrame([], spark_types(schemas[name])).createOrReplaceTempView(quoted(str(name)))
@@ -108,7 +117,7 @@ def plan_view(
     fields = [pa.field(f.name, f.type) for f in arrow_types(result.schema) if f.name not in (COUNT, SEQ)]
     log = pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
     mark = fingerprint(view, tables, [parents[p].fingerprint for p in view.parents])
-    return ViewPlan(view, schemas, core, log, types, mark, dict(parents))
+    return ViewPlan(view, schemas, core, log, types, mark, dict(parents), surprises(view, schemas))
 
 
 def _columns_of(view: ViewDefinition, parent: ViewPlan) -> pa.Schema:
@@ -161,7 +170,18 @@ def _filtered(frame: DataFrame, conditions: tuple[str, ...]) -> DataFrame:
 
 def _selected(frame: DataFrame, wanted: tuple[Output, ...], extra: list[str] | None = None) -> DataFrame:
     columns = [F.expr(o.expression).alias(o.name) for o in wanted]
-    return frame.select(*columns, *(F.col(quoted(n)) for n in (COUNT, SEQ, *(extra or ()))))
+    chosen = frame.select(*columns, *(F.col(quoted(n)) for n in (COUNT, SEQ, *(extra or ()))))
+    return chosen.withColumns({f.name: _one_zero(f) for f in chosen.schema if isinstance(f.dataType, _FLOATS)})
+
+
+_FLOATS = (DoubleType, FloatType)
+
+
+def _one_zero(field: StructField) -> Column:
+    """−0.0 as 0.0. They are equal, and Spark's own groups make one of them, so a row that was read back and one that
+    was computed would not cancel."""
+    value = F.col(quoted(field.name))
+    return F.when(value == 0, F.lit(0.0).cast(field.dataType)).otherwise(value)
 
 
 def _grouped(view: ViewDefinition, prepared: DataFrame) -> DataFrame:

@@ -293,6 +293,8 @@ def _read_as(kind: pa.DataType) -> pa.DataType:
 
 def _finished(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     array = pa.concat_arrays(column.chunks)
+    if pa.types.is_floating(kind):
+        return pc.add(array, pa.scalar(0.0, kind))  # −0.0 is 0.0: they are equal, and groups make one of them
     return _unhexed(array) if pa.types.is_binary(kind) else array.cast(kind)
 
 

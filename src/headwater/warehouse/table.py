@@ -81,7 +81,11 @@ class ChangelogTable:
         return bool(DeltaTable.is_deltatable(self._storage.uri(self.folder)))
 
     def create(self, schema: pa.Schema) -> None:
-        settings = {"delta.checkpointInterval": "50", "delta.logRetentionDuration": "interval 1 days"}
+        settings = {
+            "delta.checkpointInterval": "50",
+            "delta.logRetentionDuration": "interval 1 days",
+            "delta.dataSkippingStatsColumns": SEQ,  # else those of the first 32 columns are kept, and SEQ is the last
+        }
         with explained(self._storage.url):
             self._delta = DeltaTable.create(self._storage.uri(self.folder), schema, configuration=settings)
 
