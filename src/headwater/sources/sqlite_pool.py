@@ -45,9 +45,9 @@ def pool_triggers(table: LiveTable, number: int, columns: Sequence[str]) -> dict
     w, p = Words(table, number, columns), pool(number)
     clear = f"DELETE FROM {p} WHERE at < {NOW} OR at > {NOW};"
     collide = " OR ".join(
-        "(" + " AND ".join(f"{p}.{w.kept(c)} = +NEW.{quote(c)} COLLATE {quote(k)}" for c, k in key) + ")"
+        "(" + " AND ".join(f"{p}.{w.kept(c)} = +NEW.{quote(c)} COLLATE {quote(k)}" for c, k in key) + f" AND {p}.there)"
         for key in w.uniques
-    )
+    )  # flat, so that each key is looked up in its index
     here = " AND ".join(f"{w.name}.{quote(c)} = {p}.{w.kept(c)} COLLATE {quote(k)}" for c, k in w.identity)
     unchanged = f"({_prefixed(p, w)}) IS ({w.values(w.name)})"
     enter_new = _enter_absent(w, p, [f"NEW.{quote(c)}" for c, _ in w.identity])
@@ -55,7 +55,8 @@ def pool_triggers(table: LiveTable, number: int, columns: Sequence[str]) -> dict
     def enter(condition: str) -> str:
         return (
             f"INSERT INTO {p} (at, rid, there, {w.slots}) SELECT {NOW}, {w.rid(w.name)}, 1, {w.values(w.name)}"
-            f" FROM {w.name} WHERE ({condition}) AND NOT EXISTS (SELECT 1 FROM {p} WHERE {here});"
+            f" FROM {w.name} WHERE ({condition})"
+            f" AND NOT EXISTS (SELECT 1 FROM {p} WHERE {w.same_stashed(p, w.name)});"
         )
 
     def settle(touched: str) -> str:
@@ -81,7 +82,7 @@ def pool_triggers(table: LiveTable, number: int, columns: Sequence[str]) -> dict
     replaceable = " ".join(enter(found) for found in w.colliding())
     itself = enter(w.same(w.name, "OLD"))
     new_place = _enter_absent(w, p, [w.substituted(c) for c, _ in w.identity])
-    old, new = w.same_stashed(p, "OLD"), f"{w.same_stashed(p, 'NEW')} OR ({p}.there AND ({collide}))"
+    old, new = w.same_stashed(p, "OLD"), f"({w.same_stashed(p, 'NEW')}) OR {collide}"
     bodies = {
         "stash": ("BEFORE INSERT", f"{clear} {replaceable}"),
         "insert": ("AFTER INSERT", f"{enter_new} {settle(new)}"),
@@ -106,7 +107,7 @@ def _enter_absent(w: Words, p: str, identity: Sequence[str]) -> str:
     """A row that the log does not have, and that comes to be."""
     kept = [w.kept(c) for c, _ in w.identity]
     known = " AND ".join(
-        f"{p}.{slot} = {value} COLLATE {quote(k)}"
+        f"{p}.{slot} = +{value} COLLATE {quote(k)}"
         for slot, value, (_, k) in zip(kept, identity, w.identity, strict=True)
     )
     return (

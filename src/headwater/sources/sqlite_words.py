@@ -83,7 +83,8 @@ class Words:
         return _and(f"{left}.{quote(c)} = {right}.{quote(c)} COLLATE {quote(k)}" for c, k in self.identity)
 
     def same_stashed(self, stash: str, row: str) -> str:
-        return _and(f"{stash}.{self.kept(c)} = {row}.{quote(c)} COLLATE {quote(k)}" for c, k in self.identity)
+        """`+` takes the column's affinity away: only then does SQLite use an index over the stash's plain slots."""
+        return _and(f"{stash}.{self.kept(c)} = +{row}.{quote(c)} COLLATE {quote(k)}" for c, k in self.identity)
 
     # ── what may be replaced ─────────────────────────────────────────────────────────────────────────────────────
 
