@@ -1,4 +1,4 @@
-"""A value that its column's type cannot represent: it halts the views that use it, names its row, and nothing else waits.
+"""A value that its column's type cannot represent halts the views that use it and names its row; nothing else waits.
 Corrected at the source, the views go on from where they stopped."""
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def restore(project: Project) -> None:
     """Back to the copy made when the project was loaded, and on from there past the old position."""
     for end in ("-wal", "-shm"):
         (project.folder / f"db.db{end}").unlink(missing_ok=True)
-    shutil.copy(project.folder / "backup.db", project.folder / "db.db")
+    (project.folder / "backup.db").rename(project.folder / "db.db")
     for n in range(10, 30):
         project.execute("db", f"INSERT INTO t VALUES ({n}, 'other past', {n})")
 

@@ -49,6 +49,7 @@ POINT = f"{FOLDER}/point.json"
 NEARLY = 20_000
 """A view joins the others when no more changes than these lie between: they wait for it about a second."""
 PAUSE_SECONDS = 5.0
+SOON_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -194,10 +195,9 @@ class Building:
                 poller = engine.pollers[source]
                 if poller.answered_at < change.begun or engine.integration.holds(source):
                     return
-            newest = engine.journal.newest
-            seq = Seq(max(newest.hi if newest else 0, engine.cut.seq))
-            positions = {name: poller.numbered for name, poller in engine.pollers.items()}
-            change.point = LoadPoint(seq, positions, change.fingerprints, change.identities)
+            here = engine.journal_positions()
+            positions = {name: here.positions[name] for name in engine.pollers}
+            change.point = LoadPoint(here.hi, positions, change.fingerprints, change.identities)
             engine.storage.put(POINT, change.point.to_json())
         families = self._parent_families(change)
         if families:
@@ -214,6 +214,12 @@ class Building:
         try:
             found = identities_now(engine.catalog, change.build)
             engine.poll_from_now(change.sources)
+            for source in sorted({table.source for table in found}):
+                own = sorted(table for table in found if table.source == source)
+                engine.catalog.source(source).check(engine.pollers[source].position, own)
+        except PositionTrimmed:  # capture of a table is younger than what was polled last: the next polls pass it
+            change.phase, change.retry_at = "waiting for the sources", time.monotonic() + SOON_SECONDS
+            return False
         except HeadwaterError as error:
             if error.retry_helps and not engine.stopping:
                 change.phase, change.retry_at = f"waits: {error.what}", time.monotonic() + PAUSE_SECONDS

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
-from headwater.integrator.journal import Journal, read_changes
+from headwater.integrator.journal import Journal, Segment, read_changes
 from headwater.integrator.numbering import number
 from headwater.integrator.relevance import relevant
 from headwater.merge import Sequencing
@@ -130,14 +130,14 @@ class Engine:
         self,
         plans: Mapping[ViewName, ViewPlan],
         build: bool = True,
-        heal: bool | None = None,
+        replace: bool = False,
         unresolved: Mapping[ViewName, HeadwaterError] = MappingProxyType({}),
     ) -> None:
         """Recover, look at the sources, go on where the last run ended; begin to build new views and drop old ones.
-        `heal`: load views again that cannot go on; else as the project's [run] lost_history says. `unresolved` views
-        mean nothing at present: they stay as they are."""
-        heal = self.config.lost_history == "reload" if heal is None else heal
-        startup.start(self, plans, Beginning(build, heal, unresolved))
+        `replace`: also build views anew that are others now or cannot go on, as 'apply' does. `unresolved` views mean
+        nothing at present: they stay as they are."""
+        heal = self.config.lost_history == "reload"
+        startup.start(self, plans, Beginning(build, replace, heal, unresolved))
 
     # ---------------------------------------------------------------- sources
 
@@ -160,12 +160,18 @@ class Engine:
         generations = {s: capture.generation for s in new if (capture := self.catalog.source(s).capture()) is not None}
         self.add_pollers(new, new)
         self.generations = {**self.generations, **generations}
+        self.journal_positions()
+
+    def journal_positions(self) -> Segment:
+        """Where the sources are now, with everything that has a number: an empty round, where that says something new.
+        Quiet sources move on too, and what is loaded next may not be told as of where they were."""
         newest = self.journal.newest
-        lo = Seq(max(newest.hi if newest else 0, self.cut.seq))
         known = {**self.cut.positions, **(newest.positions if newest else {})}
         positions = {**known, **{name: poller.numbered for name, poller in self.pollers.items()}}
+        if newest is not None and newest.hi >= self.cut.seq and newest.positions == positions:
+            return newest
         check_same(self.storage, self.identity)
-        self.journal.append(number(lo, positions, {}))
+        return self.journal.append(number(Seq(max(newest.hi if newest else 0, self.cut.seq)), positions, {}))
 
     # ------------------------------------------------------------------- loop
 

@@ -154,7 +154,7 @@ class Warehouse:
             todo = to_go_on(engine.spark, self.config, self.catalog, (self.storage, cut))
         for note in todo.notes:
             engine.meter.note(note)
-        engine.start(todo.plans, build, heal=True if apply else None, unresolved=todo.unresolved)
+        engine.start(todo.plans, build, replace=apply or not cut.views, unresolved=todo.unresolved)
 
     def _here(self, work: Callable[[Engine], None], apply: bool = False, build: bool = True) -> None:
         """Do something with the views here and now, where nothing runs."""

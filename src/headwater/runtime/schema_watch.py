@@ -19,6 +19,7 @@ from headwater.runtime.plans import ViewPlan
 from headwater.runtime.views import Halt
 
 SECONDS = 5.0
+MEND = "change it back or change the view, then 'headwater apply' loads it again"
 SETUP = "run 'headwater setup', then 'headwater apply', which loads it again"
 
 
@@ -142,7 +143,7 @@ def broken_by(view: Watched, now: Present) -> Halt | None:
             continue
         gone = _unfit(view.plan, table, now.tables.get(table))
         if gone:
-            return Halt(gone, "change it back or change the view, then 'headwater apply' loads it again")
+            return Halt(gone, MEND)
         if capture is None:
             return Halt(f"the capture at {source} was removed", SETUP)
         if table not in capture.tables:

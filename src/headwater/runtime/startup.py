@@ -23,7 +23,7 @@ from headwater.runtime.catalog import AWAY, SourceCatalog
 from headwater.runtime.families import Family
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.recovery import recover
-from headwater.runtime.schema_watch import Present, Watched, broken_by
+from headwater.runtime.schema_watch import MEND, Present, Watched, broken_by
 from headwater.runtime.views import Halt, ManagedView
 from headwater.warehouse.cuts import Cut, ViewState
 
@@ -44,10 +44,12 @@ class SourceNow:
 
 @dataclass(frozen=True)
 class Beginning:
-    """`build`: load new views and drop old ones. `heal`: load those again that cannot go on. `unresolved` views mean
-    nothing over the sources as they are: they stay where they are, halted."""
+    """`build`: load new views and drop old ones. `replace`: a view that is another one now is built anew, because
+    somebody asked for it; else it is one that cannot go on. `heal`: load those again. `unresolved` views mean nothing
+    over the sources as they are: they stay where they are, halted."""
 
     build: bool
+    replace: bool
     heal: bool
     unresolved: Mapping[ViewName, HeadwaterError]
 
@@ -60,15 +62,17 @@ def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], how: Beginning) ->
         s: now.capture.generation if now.capture else cut.generations.get(s, "") for s, now in found.items()
     }
     kept, lost = _sorted_out(engine, cut, plans, found)
+    if not how.replace:
+        others = [n for n, p in plans.items() if n in cut.views and cut.views[n].fingerprint != p.fingerprint]
+        lost |= {n: Halt("a column it reads has another type or another place in its table now", MEND) for n in others}
     engine.catalog.remember(table for plan in plans.values() for table in plan.view.base_tables)
     resumed = {n: v for n, v in kept.items() if not v.live}
-    if how.heal:  # it is to be as views/ says, whatever it takes
+    if how.replace:  # it is to be as views/ says, whatever it takes
         resumed, kept = {}, {n: v for n, v in kept.items() if v.live}
-    new = [n for n in plans if n not in cut.views or cut.views[n].fingerprint != plans[n].fingerprint]
-    wanted = [n for n in plans if n not in kept and (how.heal or n in new)]
+    wanted = [n for n in plans if n not in kept and (how.heal or how.replace or n not in cut.views)]
     drop = [name for name in cut.views if name not in plans and name not in how.unresolved]
     change = Change([plans[n] for n in plans if n in wanted], drop)
-    lost |= {n: Halt(e.what, e.fix) for n, e in how.unresolved.items() if n in cut.views}
+    lost |= {n: Halt(e.what, MEND) for n, e in how.unresolved.items() if n in cut.views}
     broken = {s for s in found if all(n in lost for n, p in plans.items() if s in p.sources and n in cut.views)}
     broken -= {s for view in kept.values() for s in view.plan.sources}
     point = saved_point(engine.storage.get(POINT))
