@@ -330,7 +330,7 @@ class PostgresSource:
         committed = np.zeros(0, np.int64) if not told.groups else np.maximum.reduceat(told.at, told.starts[:-1])
         at = pa.array(committed, pa.int64()).cast(pa.timestamp("us", "UTC"))
         transactions = pa.table([labels, at, tags.global_id, tags.parts], schema=TRANSACTIONS)
-        before = postgres_parts.Before(after, told, {labels[n]: n for n in tags.tagged})
+        before = postgres_parts.Before(after, told, {labels[n].as_py(): n for n in tags.tagged})
         return Poll(end, transactions, changes, told.more, before)
 
     def _changes(

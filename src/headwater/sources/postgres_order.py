@@ -39,16 +39,11 @@ class Seen:
     offsets: Ints
 
     @classmethod
-    def parse(cls, snapshots: pa.Array) -> Seen:
-        """From the text of `pg_snapshot`; null (unknown) shows nothing."""
-        if not len(snapshots):
-            return cls(*(np.zeros(n, np.int64) for n in (0, 0, 1)))
-        parts = pc.split_pattern(pc.fill_null(snapshots, "0:0:"), ":")
-        xmax = pc.list_element(parts, 1).cast(pa.int64()).to_numpy(zero_copy_only=False)
-        hidden = pc.list_element(parts, 2)
-        some = np.flatnonzero(pc.not_equal(hidden, "").to_numpy(zero_copy_only=False))
-        lists = pc.split_pattern(hidden.take(pa.array(some)), ",")
-        counts = np.zeros(len(snapshots), np.int64)
+    def of(cls, xmax: Ints, hidden: pa.Array) -> Seen:
+        """`hidden` are the texts `10,14`, null for none."""
+        some = np.flatnonzero(hidden.is_valid().to_numpy(zero_copy_only=False))
+        lists = pc.split_pattern(hidden.take(pa.array(some, pa.int64())), ",")
+        counts = np.zeros(len(hidden), np.int64)
         counts[some] = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
         values = pc.list_flatten(lists).cast(pa.int64()).to_numpy(zero_copy_only=False)
         return cls(xmax, values, np.concatenate([[0], np.cumsum(counts)]))

@@ -28,9 +28,10 @@ from headwater.sources.postgres_sql import fresh, key_of, later_text, snapshot, 
 from headwater.sources.postgres_types import PgColumn, text_output
 
 _CANDIDATES = 20
+_MOMENT = pa.timestamp("us", "UTC")
 _FOUND = pa.schema(
-    [("xid", pa.int64()), ("last", pa.int64()), ("count", pa.int64()), ("at", pa.int64()), ("time", pa.int64()),
-     ("seen", pa.string())]
+    [("xid", pa.int64()), ("last", pa.int64()), ("count", pa.int64()), ("at", _MOMENT), ("time", _MOMENT),
+     ("xmax", pa.int64()), ("hidden", pa.string())]
 )  # fmt: skip
 
 Read = Callable[[sql.Composable, pa.Schema], pa.Table]
@@ -59,10 +60,12 @@ class Told:
     def starts(self) -> Ints:
         return np.searchsorted(self.group, np.arange(self.groups + 1))
 
-    def labels(self) -> list[str]:
+    def labels(self) -> pa.Array:
         """A told transaction's ids, those in the middle left out where there are many."""
+        if self.groups == len(self.xids):
+            return pa.array(self.xids, pa.int64()).cast(pa.string())
         starts, xids = self.starts, self.xids.tolist()
-        return [_label(xids[low:high]) for low, high in itertools.pairwise(starts)]
+        return pa.array([_label(xids[low:high]) for low, high in itertools.pairwise(starts)], pa.string())
 
     def newest(self) -> list[int]:
         """The newest change, and the last changes of up to four transactions that its own did not see."""
@@ -99,26 +102,25 @@ class Span:
 def tell(connection: Connection, read: Read, span: Span, limit: int) -> Told:
     """Everything is read in the one snapshot of the connection's transaction."""
     limit = max(limit, 1)
-    base = span.now
-    if _more_than(connection, span, limit):
-        offset = limit
-        while True:
-            seen = _beyond(connection, span, offset)
-            if seen is None:
-                base = span.now
-                break
-            base = seen.union(span.after)
-            if _some(connection, span, base):
-                break
-            offset *= 2
-    return _told(read(_transactions(span, base), _FOUND), span, base, limit)
+    offset = limit if _more_than(connection, span, limit) else None
+    while offset is not None:
+        seen = _beyond(connection, span, offset)
+        if seen is None:
+            break
+        base = seen.union(span.after)
+        found = read(_transactions(span, base), _FOUND)
+        if found.num_rows:
+            return _told(found, span, base, limit)
+        offset *= 2
+    return _told(read(_transactions(span, span.now), _FOUND), span, span.now, limit)
 
 
 def _told(found: pa.Table, span: Span, base: Snapshot, limit: int) -> Told:
-    xids, last, count, at, time = (found.column(n).to_numpy() for n in range(5))
     timed = span.timed and not found.column("time").null_count
-    seen = Seen.parse(found.column("seen").combine_chunks())
-    ordered = order(xids, seen, last, time.astype(np.int64) if timed else None)
+    moments = found.column("time" if timed else "at").cast(pa.int64()).to_numpy()
+    xids, last, count = (found.column(n).to_numpy() for n in range(3))
+    seen = Seen.of(found.column("xmax").to_numpy(), found.column("hidden").combine_chunks())
+    ordered = order(xids, seen, last, moments if timed else None)
     places, starts = ordered.places, ordered.starts
     kept = len(places)
     if len(starts):
@@ -130,8 +132,8 @@ def _told(found: pa.Table, span: Span, base: Snapshot, limit: int) -> Told:
     end = base
     if len(cut):
         end = base.without(cut.tolist(), max(int(xids[told].max()), span.after.xmax - 1))
-    moments = time[told].astype(np.int64) if timed else _at_least(xids[told], at[told], span.known)
-    return Told(xids[told], group, moments, last, seen, told, end, more=bool(len(cut)) or base != span.now)
+    at = moments[told] if timed else _at_least(xids[told], moments[told], span.known)
+    return Told(xids[told], group, at, last, seen, told, end, more=bool(len(cut)) or base != span.now)
 
 
 def _at_least(xids: Ints, at: Ints, known: tuple[Snapshot, int] | None) -> Ints:
@@ -162,11 +164,6 @@ def _more_than(connection: Connection, span: Span, limit: int) -> bool:
     return row is not None and row[0] > limit
 
 
-def _some(connection: Connection, span: Span, base: Snapshot) -> bool:
-    statement = sql.SQL("SELECT FROM {} AS f LIMIT 1").format(_changes(span, "xid", _shown(base)))
-    return connection.execute(statement).rowcount > 0
-
-
 def _beyond(connection: Connection, span: Span, offset: int) -> Snapshot | None:
     """The widest snapshot that one of the first statements beyond so many changes saw; None if there is none. It does
     not show the transaction that took it, which it may not list."""
@@ -184,11 +181,12 @@ def _beyond(connection: Connection, span: Span, offset: int) -> Snapshot | None:
 
 def _transactions(span: Span, base: Snapshot) -> sql.Composable:
     """One row per transaction. A transaction's last change has the last snapshot that it saw."""
-    time = "headwater.moment(pg_xact_commit_timestamp(xid::xid))" if span.timed else "NULL"
+    time = "pg_xact_commit_timestamp(xid::xid)" if span.timed else "NULL"
     return sql.SQL(
-        "SELECT xid::text::bigint, last, n, headwater.moment(at), " + time + ", seen FROM ("
+        "SELECT xid::text::bigint, last, n, at, " + time + ","
+        " coalesce(pg_snapshot_xmax(seen)::text::bigint, 0), nullif(split_part(seen::text, ':', 3), '') FROM ("
         " SELECT xid, max(id) AS last, count(*) AS n, max(at) AS at,"
-        " (array_agg(seen ORDER BY id DESC) FILTER (WHERE seen IS NOT NULL))[1] AS seen FROM {} AS c GROUP BY xid) AS t"
+        " (array_agg(seen ORDER BY id DESC))[1] AS seen FROM {} AS c GROUP BY xid) AS t"
     ).format(_changes(span, "xid, id, at, seen", _shown(base)))
 
 

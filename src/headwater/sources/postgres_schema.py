@@ -38,9 +38,12 @@ CREATE TABLE headwater.consumers (owner text PRIMARY KEY, label text NOT NULL, t
 CREATE TABLE headwater.owned
     (owner text REFERENCES headwater.consumers ON DELETE CASCADE, oid oid, PRIMARY KEY (owner, oid));
 CREATE TABLE headwater.witnesses
-    (log oid NOT NULL, id bigint NOT NULL, xid xid8 NOT NULL, at timestamptz NOT NULL, seen pg_snapshot);
-CREATE INDEX ON headwater.witnesses (id);
+    (log oid NOT NULL, id bigint PRIMARY KEY, xid xid8 NOT NULL, at timestamptz NOT NULL, seen pg_snapshot);
 CREATE SEQUENCE headwater.ids CACHE 1;
+-- so that they may be updated although someone publishes all tables of the database
+ALTER TABLE headwater.meta REPLICA IDENTITY FULL;
+ALTER TABLE headwater.leaves REPLICA IDENTITY FULL;
+ALTER TABLE headwater.gaps REPLICA IDENTITY FULL;
 """
 
 _LIFE = f"""

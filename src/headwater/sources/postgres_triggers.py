@@ -8,8 +8,8 @@ verbatim, JSON null apart from NULL. And no column is named anywhere, so ALTER T
 lists the attribute numbers the text was made of: they are never reused and survive a rename, so a row written before
 ADD or DROP COLUMN is laid out anew when read.
 
-`seen` is the snapshot that the statement ended with, in the last row that it wrote (see `postgres_order.py`): each
-READ COMMITTED statement has its own, other transactions have one.
+`seen` is the snapshot that the statement ended with, at least in the last row that it wrote (see `postgres_order.py`):
+each READ COMMITTED statement has its own, other transactions have one.
 
 **Tables** have statement triggers, with transition tables. **Partitioned tables** have a row trigger, which PostgreSQL
 gives to every partition, present and future, so that it sees what is written to a partition directly; it lays rows out
@@ -34,12 +34,11 @@ from headwater.sources.postgres_connection import PINNED
 
 _CHANGES = """
 CREATE TABLE headwater.{changes} (
-    id bigint NOT NULL DEFAULT nextval('headwater.ids'), xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    id bigint PRIMARY KEY DEFAULT nextval('headwater.ids'), xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
     at timestamptz NOT NULL DEFAULT clock_timestamp(), count smallint NOT NULL,
     layout text NOT NULL, "row" text NOT NULL, seen pg_snapshot
 );
-CREATE INDEX ON headwater.{changes} (xid, id);
-CREATE INDEX ON headwater.{changes} (id)
+CREATE INDEX ON headwater.{changes} (xid, id)
 """
 
 _HEAD = """
@@ -92,10 +91,16 @@ END $capture$;
 REVOKE ALL ON FUNCTION headwater.{function}() FROM PUBLIC
 """
 
-_MANY = """INSERT INTO headwater.{changes} (count, layout, "row", seen)
-        SELECT {count}, headwater_layout, (headwater_rows.*)::text,
-            CASE WHEN lead(1) OVER () IS NULL THEN headwater_seen END
-        FROM {rows} AS headwater_rows;"""
+# A small snapshot is in every row; a large one (of many transactions in progress) in the last only, which takes longer.
+_MANY = """IF pg_column_size(headwater_seen) <= 56 THEN
+            INSERT INTO headwater.{changes} (count, layout, "row", seen)
+            SELECT {count}, headwater_layout, (headwater_rows.*)::text, headwater_seen FROM {rows} AS headwater_rows;
+        ELSE
+            INSERT INTO headwater.{changes} (count, layout, "row", seen)
+            SELECT {count}, headwater_layout, (headwater_rows.*)::text,
+                CASE WHEN lead(1) OVER () IS NULL THEN headwater_seen END
+            FROM {rows} AS headwater_rows;
+        END IF;"""
 
 _PARTITION = """
     IF NOT EXISTS (SELECT FROM headwater.leaves AS l WHERE l.oid = TG_RELID AND l.root = {oid}) THEN
