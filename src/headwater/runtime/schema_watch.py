@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headwater.model.errors import HeadwaterError, LifeChanged
+from headwater.model.errors import HeadwaterError, PositionTrimmed
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Identities, Identity, TableSchema
 from headwater.model.source import Capture, Source
@@ -19,6 +19,7 @@ from headwater.runtime.plans import ViewPlan
 from headwater.runtime.views import Halt
 
 SECONDS = 5.0
+LOAD_AGAIN = "'headwater apply' loads it again"
 MEND = "change it back or change the view, then 'headwater apply' loads it again"
 SETUP = "run 'headwater setup', then 'headwater apply', which loads it again"
 
@@ -97,7 +98,7 @@ class SchemaWatch:
     def lost(self, source: SourceName, error: HeadwaterError) -> dict[str, Halt]:
         """The source's past is another one: every view that reads it halts."""
         found = {
-            mark: Halt(error.what, error.fix)
+            mark: halt_by(error)
             for mark, one in self._watched.items()
             if mark not in self._broken and source in one.plan.sources
         }
@@ -115,6 +116,12 @@ class SchemaWatch:
 
     def _whole(self) -> list[Watched]:
         return [one for mark, one in self._watched.items() if mark not in self._broken]
+
+
+def halt_by(error: HeadwaterError) -> Halt:
+    """Halted by what a source said. That a position is forgotten helps an adapter's caller, not a person."""
+    fix = "" if isinstance(error, PositionTrimmed) else error.fix
+    return Halt(error.what, fix or LOAD_AGAIN)
 
 
 @dataclass(frozen=True)
@@ -171,10 +178,8 @@ def _another(view: Watched, table: TableName, present: Present) -> Halt | None:
     known = view.identities.get(table, {})
     try:
         now = present.identities(table, known) if known else {}
-    except LifeChanged as error:
-        return Halt(error.what, error.fix)
     except HeadwaterError as error:
-        return None if error.retry_helps else Halt(error.what, error.fix or SETUP)
+        return None if error.retry_helps else halt_by(error)
     for column, identity in known.items():
         became = identity.became(now[column])
         if became:

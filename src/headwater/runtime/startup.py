@@ -23,7 +23,7 @@ from headwater.runtime.catalog import AWAY, SourceCatalog
 from headwater.runtime.families import Family
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.recovery import recover
-from headwater.runtime.schema_watch import MEND, Present, Watched, broken_by
+from headwater.runtime.schema_watch import MEND, Present, Watched, broken_by, halt_by
 from headwater.runtime.views import Halt, ManagedView
 from headwater.warehouse.cuts import Cut, ViewState
 
@@ -179,7 +179,7 @@ def _past(
         try:
             engine.catalog.source(source).check(positions[source], sorted(used))
         except HeadwaterError as error:
-            lost[source] = Halt(error.what, error.fix or "'headwater apply' loads its views again")
+            lost[source] = halt_by(error)
         if source not in lost and cut.generations.get(source, engine.generations[source]) != engine.generations[source]:
             lost[source] = Halt(CAPTURE_RENEWED)
     return lost
