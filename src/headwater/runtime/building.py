@@ -30,7 +30,6 @@ from headwater.model.schema import Identities
 from headwater.runtime.about import identities_from_json, identities_to_json
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.compaction import log_files
-from headwater.runtime.failures import in_words
 from headwater.runtime.families import Family
 from headwater.runtime.frames import state_of
 from headwater.runtime.load import load_view
@@ -235,16 +234,16 @@ class Building:
         return True
 
     def _load(self, change: Change) -> list[ManagedView]:
-        with in_words():
-            return self._loaded(change)
+        with self._engine.living.using() as spark:
+            return self._loaded(change, spark)
 
-    def _loaded(self, change: Change) -> list[ManagedView]:
+    def _loaded(self, change: Change, session: SparkSession) -> list[ManagedView]:
         """In the background: copy the tables as of the point, compute the views from the copies."""
         engine, point = self._engine, change.point
         assert point is not None
         assert change.identities is not None
         catalog = SourceCatalog(engine.config)  # connections of its own
-        spark = engine.spark.newSession()  # and temporary views of its own
+        spark = session.newSession()  # and temporary views of its own
         built: dict[TableName, ManagedView] = {}
         try:
             at = StagedCut(point.seq, point.positions, identities=change.identities)
@@ -267,7 +266,7 @@ class Building:
                 reached(Step.LOADED)
                 engine.meter.loaded(plan.view.name, written.rows)
             staged.remove()
-            give_back_memory(engine.spark)
+            give_back_memory(session)
             return list(built.values())
         finally:
             catalog.close()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import Seq
 from headwater.runtime.compaction import Compacted, compact_files, log_files, worth_compacting
-from headwater.runtime.failures import in_words
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.threads import pool
 from headwater.warehouse.publishing import publish_view
@@ -129,8 +128,8 @@ class Chores:
                     return
 
     def _compact(self, table: ChangelogTable, names: Sequence[str], horizon: Seq) -> Compacted:
-        with in_words():
-            return compact_files(self._engine.spark, self._engine.storage, table, names, horizon)
+        with self._engine.living.using() as spark:
+            return compact_files(spark, self._engine.storage, table, names, horizon)
 
     def _finish_compaction(self) -> None:
         if self._compaction is None or not self._compaction.job.done():

@@ -12,7 +12,6 @@ from headwater.model.source import SourceSpec
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.compaction import log_files
 from headwater.runtime.config import Config
-from headwater.runtime.failures import in_words
 from headwater.runtime.families import Batch
 from headwater.runtime.jobs import Written, run_wave
 from headwater.runtime.living_spark import LivingSpark
@@ -37,8 +36,8 @@ class Computing:
         self.config, self._living, self._catalog, self._storage = config, spark, catalog, storage
 
     def __call__(self, manager: ViewManager, batch: Batch) -> Written:
-        with in_words():
-            return self._compute(self._living.session, manager, batch)
+        with self._living.using() as spark:
+            return self._compute(spark, manager, batch)
 
     def _compute(self, spark: SparkSession, manager: ViewManager, batch: Batch) -> Written:
         view = manager.view

@@ -21,7 +21,7 @@ from headwater.model.errors import HeadwaterError
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_DEATH_FIX = "it is computed again by itself; if this goes on, look at the machine's memory"
+DEATH_FIX = "it is computed again by itself; if this goes on, look at the machine's memory"
 _MARK = "headwater-error "
 _MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
 
@@ -90,7 +90,7 @@ def in_words() -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         raise translated(error) from error
     except ConnectionError as error:  # py4j's own sockets: sources' errors are Headwater's own by now
-        raise ProcessDied(f"the JVM does not answer: {error}", _DEATH_FIX) from error
+        raise ProcessDied(f"the JVM does not answer: {error}", DEATH_FIX) from error
 
 
 def translated(error: Exception) -> HeadwaterError:
@@ -103,10 +103,10 @@ def translated(error: Exception) -> HeadwaterError:
         HeadwaterError.__init__(made, raw["what"], raw["fix"])
         return made
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
-        return ProcessDied("the JVM does not answer: it has ended, or was killed", _DEATH_FIX)
+        return ProcessDied("the JVM does not answer: it has ended, or was killed", DEATH_FIX)
     death = next((mark for mark in _DEATHS if mark in text), None)
     if death is not None and "Traceback (most recent call last)" not in text.partition(death)[0]:
-        return ProcessDied(f"a process that computed for it died ({death})", _DEATH_FIX)
+        return ProcessDied(f"a process that computed for it died ({death})", DEATH_FIX)
     lines = [line for line in text.strip().splitlines() if line.strip()]
     said = next((line for line in lines if line.lstrip().startswith("[")), lines[0] if lines else repr(error))
     if "Traceback" in text:

@@ -7,12 +7,16 @@ nothing else: whoever needs Spark asks here each time, and what was being comput
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from headwater.model.errors import HeadwaterError
 from headwater.runtime.config import Config
+from headwater.runtime.failures import DEATH_FIX, ComputationFailed, ProcessDied, in_words
 from headwater.runtime.spark import start_spark
 
 
@@ -32,6 +36,31 @@ class LivingSpark:
                 forget_dead_session()
                 self._session = start_spark(self._config)
             return self._session
+
+    @contextmanager
+    def using(self) -> Iterator[SparkSession]:
+        """Work with the session; what fails because its JVM has died is that death, whatever Spark makes of it."""
+        session = self.session
+        try:
+            with in_words():
+                yield session
+        except HeadwaterError as error:
+            if isinstance(error, ComputationFailed) and self._died(session):
+                raise ProcessDied("the JVM that computed for it died", DEATH_FIX) from error
+            raise
+        except Exception as error:  # PySpark's own surprises about a JVM that is not there
+            if self._died(session):
+                raise ProcessDied("the JVM that computed for it died", DEATH_FIX) from error
+            raise
+
+    @staticmethod
+    def _died(session: SparkSession) -> bool:
+        """A JVM that was killed may take a moment to be gone."""
+        for _ in range(5):
+            if not is_alive(session):
+                return True
+            time.sleep(0.1)
+        return False
 
     def cancel_jobs(self) -> None:
         """Make what is being computed end; it does not matter how."""

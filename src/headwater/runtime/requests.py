@@ -186,7 +186,8 @@ class Requests:
             tables = {name: catalog.schemas(view) for name, view in defined.views.items()}
             if request.kind == "apply" and fingerprints(defined.views, tables) != request.wanted:
                 raise UsageError("the views changed after they were confirmed", "run 'headwater apply' again")
-            plans, refused = plan_each(engine.spark, defined.views, catalog)
+            with engine.living.using() as spark:
+                plans, refused = plan_each(spark, defined.views, catalog)
             if request.kind == "rebuild":
                 wanted = [find_view(engine.cut, name) for name in request.views]
                 for name in wanted:

@@ -102,7 +102,7 @@ LEFT JOIN pg_type AS b ON b.oid = CASE WHEN t.typtype = 'd' THEN d.oid ELSE t.oi
 LEFT JOIN pg_namespace AS bn ON bn.oid = b.typnamespace
 LEFT JOIN pg_collation AS l ON l.oid = a.attcollation AND l.collname <> 'default'
 LEFT JOIN pg_namespace AS ln ON ln.oid = l.collnamespace
-WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+WHERE c.relkind IN ('r', 'p') AND (NOT c.relispartition OR %(schema)s::text IS NOT NULL) AND c.relpersistence <> 't'
   AND n.nspname NOT IN ('headwater', 'information_schema') AND n.nspname !~ '^pg_'
   AND (%(schema)s::text IS NULL OR (n.nspname = %(schema)s AND c.relname = %(table)s))
 ORDER BY n.nspname, c.relname, a.attnum

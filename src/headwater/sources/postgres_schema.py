@@ -110,9 +110,10 @@ BEGIN
     IF newest.id IS NULL THEN
         RETURN generation;
     END IF;
-    IF newest.seen IS NULL OR pg_snapshot_xmax(pg_current_snapshot())::text::numeric >
-            greatest(newest.xid::text::numeric + 1, pg_snapshot_xmax(newest.seen)::text::numeric)
-            OR EXISTS (SELECT FROM pg_snapshot_xip(newest.seen)) THEN
+    -- is there any transaction that it may not have seen, other than itself?
+    IF newest.seen IS NULL OR EXISTS (SELECT FROM pg_snapshot_xip(newest.seen))
+            OR pg_snapshot_xmax(newest.seen) < newest.xid OR pg_snapshot_xmax(pg_current_snapshot())::text::numeric >
+                greatest(newest.xid::text::numeric + 1, pg_snapshot_xmax(newest.seen)::text::numeric) THEN
         EXECUTE 'SELECT string_agg(format(''+%s.%s.%s'', log, id, headwater.moment(at)), '''' ORDER BY id DESC) FROM (
                 SELECT DISTINCT ON (xid) log, id, at FROM ('
             || (SELECT string_agg(format('(SELECT %s::oid AS log, id, xid, at FROM %s
@@ -225,6 +226,8 @@ BEGIN
     said := headwater.fault_of_triggers(captured, captured, wanted);
     IF said IS NOT NULL THEN
         RETURN said;
+    ELSIF EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE inhrelid = captured) THEN
+        RETURN 'the table is a part of another one now, and what is written through that one goes unseen';
     ELSIF noted.signature <> headwater.signature(captured, captured) THEN
         RETURN 'its triggers were disabled for a while: some of its rows may have gone unseen';
     ELSIF to_regclass('headwater.changes_' || captured) IS NULL THEN
@@ -233,8 +236,6 @@ BEGIN
         RETURN 'the table is not logged any longer: a crash would empty it unseen';
     ELSIF found.relrowsecurity AND row_security_active(captured) THEN
         RETURN 'row level security hides rows of it from the role ' || current_user;
-    ELSIF EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE inhrelid = captured) THEN
-        RETURN 'the table is a part of another one now, and what is written through that one goes unseen';
     ELSIF found.relkind <> 'p' AND EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE inhparent = captured) THEN
         RETURN 'other tables inherit from it now, and what is written to them goes unseen';
     END IF;

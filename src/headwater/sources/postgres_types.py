@@ -287,7 +287,7 @@ def _typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:
-    """Decimals go through text: Arrow's CSV reader does not notice when one is too large, its cast does."""
+    """Decimals go through text, to be looked at first: Arrow does not notice every one that is too large."""
     return pa.string() if pa.types.is_binary(kind) or pa.types.is_decimal(kind) else kind
 
 
@@ -295,7 +295,16 @@ def _finished(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     array = pa.concat_arrays(column.chunks)
     if pa.types.is_floating(kind):
         return pc.add(array, pa.scalar(0.0, kind))  # −0.0 is 0.0: they are equal, and groups make one of them
-    return _unhexed(array) if pa.types.is_binary(kind) else array.cast(kind)
+    if pa.types.is_binary(kind):
+        return _unhexed(array)
+    if pa.types.is_decimal(kind) and pc.all(pc.match_substring_regex(array, _digits(kind))).as_py() is False:
+        raise pa.ArrowInvalid("more digits than the type has")
+    return array.cast(kind)
+
+
+def _digits(kind: pa.DataType) -> str:
+    """Texts of a decimal that the type can hold. Arrow's own cast notices only some of the others."""
+    return rf"^-?0*[0-9]{{0,{kind.precision - kind.scale}}}(\.[0-9]{{0,{kind.scale}}}0*)?$"
 
 
 def _parse(block: bytes, types: Sequence[pa.DataType]) -> pa.Table:
