@@ -89,7 +89,7 @@ ALIKE = {
     "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ", "text": "TEXT", "bytea": "BLOB",
     "smallint": "INT", "bigint": "INTEGER", "real": "REAL", "numeric(3,-2)": "NUMERIC",
 }  # fmt: skip
-"""Types that join across sources; the last pair has the common value 0 only."""
+"""Types that join across sources; the last pair has a view of its own."""
 
 
 def views_of_both() -> dict[str, str]:
@@ -144,7 +144,8 @@ def differing(warehouse: headwater.Warehouse) -> list[str]:
     """Which views are not what recomputation gives, and where."""
     wrong = []
     for found in warehouse.verify():
-        assert found.rows, f"{found.view} shows nothing: it proves nothing"
+        if not found.rows:
+            wrong.append(f"{found.view} shows nothing: it proves nothing")
         for missing, extra in zip(found.missing, found.extra, strict=False):
             columns = {c: (extra[c], missing[c]) for c in missing if str(missing[c]) != str(extra[c])}
             wrong.append(f"{found.view}: {str(columns)[:500]}")
@@ -153,6 +154,7 @@ def differing(warehouse: headwater.Warehouse) -> list[str]:
     return wrong
 
 
+@pytest.mark.timeout(900)
 def test_every_type_on_every_path(project: Project, spark: SparkSession) -> None:
     """Verified at the end: what the load wrote otherwise than a change takes it away would be left over."""
     warehouse = headwater.open(project.folder)

@@ -144,7 +144,7 @@ SQLITE: tuple[Held, ...] = (
     Held("REAL", "double", ("1.5", "9e999", "-9e999", "-0.0", "0", "NULL", "0.1"), "<> 0.1", sums=True,
          reads=(1.5, float("inf"), float("-inf"), 0.0, 0.0, None, 0.1)),
     Held("DECIMAL(10,2)", "decimal(10,2)", ("1.50", "-99999999.99", "3", "0", "NULL"), "<> 0", sums=True),
-    Held("NUMERIC", "decimal(38,18)", ("1.25", "-3", "0", "NULL"), "<> 0", sums=True,
+    Held("NUMERIC", "decimal(38,18)", ("1.25", "-3", "0", "12300", "NULL"), "<> 0", sums=True,
          note="SQLite stores numbers as 64-bit integers and doubles, whatever their precision says"),
     Held("BOOLEAN", "boolean", ("1", "0", "true", "NULL"), "= true", note="stored as 0 and 1"),
     Held("DATE", "date", DATES, "> DATE '0999-01-01'", note="stored as ISO text"),
