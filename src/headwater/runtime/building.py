@@ -135,7 +135,7 @@ class Building:
     def begin(self, change: Change) -> None:
         """Start a change; `step` takes it on."""
         assert self.change is None
-        self.change = change
+        self.change, change.begun = change, time.monotonic()
         for plan in change.build:
             self.trouble.pop(plan.view.name, None)
         if change.build:
@@ -148,7 +148,8 @@ class Building:
         if change is None:
             return
         if change.resume and not change.managers:
-            self._manage(change, [view.revived() for view in change.resume])
+            if self._told_since(change) or time.monotonic() > change.begun + PAUSE_SECONDS:
+                self._manage(change, [view.revived() for view in change.resume])
         elif not (change.build or change.resume) or change.joins_at is not None:
             self._show_when_in_step(change)
         elif change.managers:
@@ -206,6 +207,17 @@ class Building:
             first.stop_at(change.point.seq)
         change.phase = "copying"
         change.task = self.threads.submit(self._load, change)
+
+    def _told_since(self, change: Change) -> bool:
+        """Whether everything that had happened at the views' sources by the change's beginning has a number: the
+        correction that lets a view go on is part of it."""
+        return all(
+            (poller := self._engine.pollers.get(source)) is not None
+            and poller.answered_at >= change.begun
+            and not poller.state.more
+            and not self._engine.integration.holds(source)
+            for source in {s for view in change.resume for s in view.plan.sources}
+        )
 
     def _identified(self, change: Change) -> bool:
         """Learn which columns the new views mean; from then on every poll compares. False: not yet, or not possible."""
