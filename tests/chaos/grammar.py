@@ -90,6 +90,12 @@ def _neighbour(rng: random.Random) -> list[Event]:
 WORLDS = {
     world.name: world
     for world in (
+        World(
+            "short",
+            60,
+            ((3, _alter(REWRITING)), (2, _alter(HARMLESS)), (2, _alter(VALUES)), (2, _file), (1, _storm)),
+            2,
+        ),
         World("dml", 160, ((2, _storm),)),
         World("ddl", 130, ((7, _alter(REWRITING)), (4, _alter(HARMLESS)), (1, _storm)), checks=5),
         World("partitions", 100, ((12, _alter(PARTITIONS)),), checks=5),

@@ -27,6 +27,8 @@ class Shop:
         self._connections: dict[str, psycopg.Connection] = {}
         self._scripts: dict[str, list[str]] = {}
         self._prepared: dict[str, tuple[str, str]] = {}
+        self.truncated: set[str] = set()
+        """Tables that a transaction emptied whose snapshot may not have shown all of their rows."""
         self.connection("oracle").execute(POSTGRES_DDL)
         self.history = History("shop", self.read(None))
 
@@ -105,6 +107,8 @@ class Shop:
         return row[0] or "" if row else ""
 
     def committed(self, label: str, what: str) -> None:
+        if "TRUNCATE" in what and "LEVEL READ COMMITTED" not in what:
+            self.truncated |= {t for t in TABLES if f" {t}" in what.partition("TRUNCATE")[2].partition(";")[0]}
         self.history.commit(label, self.read(self.history.newest.state), what)
 
     # ----------------------------------------------------------------- states

@@ -45,7 +45,8 @@ def rage(shop: Shop, seed: int, transactions: int) -> None:
 
 
 def listen(shop: Shop) -> list[str]:
-    """The transactions that the server's log has had since the last call, in commit order."""
+    """The transactions that the server's log has had since the last call, in commit order. The first call makes the
+    slot, which waits for every open transaction to end."""
     connection = shop.connection("listener")
     if not connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", [SLOT]).fetchone():
         connection.execute("CREATE PUBLICATION oracle")
@@ -61,6 +62,7 @@ def listen(shop: Shop) -> list[str]:
 
 def _work(url: str, rng: random.Random, transactions: int, members: dict[str, Member], number: int) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET lock_timeout = '300ms'")
         for n in range(transactions):
             with contextlib.suppress(psycopg.Error):
                 label, *member = _transaction(

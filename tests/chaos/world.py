@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .business import SQLITE_DDL, VIEWS, definitions
+from .business import SQLITE_DDL, VIEWS, definitions, views_over
 from .deeds import DEEDS
 from .files import File
 from .grammar import Event
@@ -23,6 +23,7 @@ from .processes import Answer, Run, headwater
 from .reader import Reader, Unreadable
 from .server import ChaosServer
 from .shop import Shop
+from .storm import listen
 
 LEAST_PATIENCE = 30.0
 """How long views may take to show what was committed; more where starting took longer: machines differ."""
@@ -60,6 +61,7 @@ class World:
         folder.chmod(0o755)  # the server may run as another user
         self.server = ChaosServer(folder, {"track_commit_timestamp": "on" if seed % 2 else "off"})
         self.shop = Shop(self.server)
+        listen(self.shop)
         self.files = {name: File(name, self.project / f"{name}.db", recursive=seed % 3 == 0) for name in SQLITE_DDL}
         histories = {"shop": self.shop.history, **{n: f.history for n, f in self.files.items()}}
         self.reader = Reader(self.project)
@@ -186,6 +188,9 @@ class World:
         self.judge.take_log()
         self.judge.check_states(status)
         halted = {v["name"]: v["reason"] for v in status["views"] if v["state"] == "halted"}
+        for table in self.shop.truncated:
+            self.may_halt |= dict.fromkeys(views_over(f"shop.{table}"), "a truncation in an old snapshot")
+        self.shop.truncated.clear()
         for name, reason in halted.items():
             if not reason:
                 raise Wrong(f"{name} is halted and does not say why")
