@@ -51,7 +51,11 @@ def _alter(world: World, event: Event) -> None:
     done = False
     for step in alteration.steps:
         if source == "shop":
-            done |= _alter_shop(world, step)
+            if not _alter_shop(world, step):
+                world.shop.end_open()  # somebody may have held the table
+                if not _alter_shop(world, step):
+                    break
+            done = True
         elif step == "SELECT drop_capture":
             done |= _drop_triggers(world, source, alteration.table.partition(".")[2])
         else:
@@ -128,6 +132,7 @@ def _start(world: World, event: Event) -> None:
 def _copy_server(world: World, event: Event) -> None:
     world.shop.close()
     world.server.copy()
+    world.shop.end_open()
     world.server_copied = True
 
 
@@ -140,6 +145,8 @@ def _restore_server(world: World, event: Event) -> None:
     world.server.stop()
     since = world.stable_log()
     world.server.restore()
+    world.shop.forget_prepared()
+    world.shop.end_open()
     world.shop.history.new_life(since, world.shop.read(None), "restored from a copy")
     _suspect(world, "shop", "the server was restored")
 
@@ -159,12 +166,13 @@ def _crash(world: World, event: Event) -> None:
     world.server.stop_at_once()
     world.stable_log()
     world.server.start()
-    now = shop.read(None)
+    now = shop.read(shop.history.newest.state)
     survived = next((c.index for c in reversed(shop.history.commits) if c.index >= before and c.state == now), None)
     if survived is None:
         raise AssertionError("the server came back in a state that no commit of ours left")
     world.note(f"the crash took back {shop.history.newest.index - survived} of {shop.history.newest.index - before}")
     shop.history.lose(survived)
+    shop.end_open()
 
 
 def _back_up(world: World, event: Event) -> None:

@@ -119,6 +119,7 @@ class History:
         for index in members:
             one = self.commits[index]
             for other in self.commits:
-                if other.storm == one.storm and other.index not in members and other.span[1] < one.span[0]:
+                told = other.index in members or not any(any(bag.values()) for bag in other.delta.values())
+                if other.storm == one.storm and not told and other.span[1] < one.span[0]:
                     return other, one
         return None

@@ -17,8 +17,8 @@ from .business import VIEWS, Bag, Tables, View
 from .history import History, Place, Unknown
 from .reader import Reader, Told
 
-WINDOW = 12
-"""How many states back a load may have begun."""
+BEGINNINGS = 20_000
+"""So many vectors of states a load may have begun at are tried; the newest ones, if there are more."""
 
 
 class Wrong(Exception):
@@ -55,6 +55,7 @@ class Judge:
     findings: list[str] = field(default_factory=list)
     """What was wrong and left the rest judgeable."""
     states_checked: int = 0
+    _found: set[str] = field(default_factory=set)
     _wrong: frozenset[str] = frozenset()
     _seen: int = 0
     _high: dict[str, list[int]] = field(default_factory=dict)
@@ -88,6 +89,12 @@ class Judge:
             self.told.append((seq, source, indexes))
         return new
 
+    def _find(self, text: str, about: str) -> None:
+        """The first of its kind says it all."""
+        if about not in self._found:
+            self._found.add(about)
+            self.findings.append(text)
+
     def _judge_order(self, seq: int, source: str, indexes: list[int]) -> None:
         history, before = self.histories[source], self._high.setdefault(source, [])
         for index in indexes:
@@ -104,9 +111,10 @@ class Judge:
         for storm in {history.commits[i].storm for i in told}:
             left = history.left_out(frozenset(i for i in told if history.commits[i].storm == storm))
             if left is not None and max(before) in told:
-                self.findings.append(
+                self._find(
                     f"order: state {seq} has transaction {left[1].label} of {source} and lacks {left[0].label},"
-                    " which had been committed before"
+                    " which had been committed before",
+                    f"{source} {left[0].label}",
                 )
 
     # ----------------------------------------------------------------- states
@@ -168,10 +176,11 @@ class Judge:
 
     def _bases(self, view: View, horizon: int) -> Iterator[Vector]:
         told = self._vectors(view, [horizon])[horizon]
+        each = int(BEGINNINGS ** (1 / len(view.sources)))
         ranges = []
         for source in sorted(view.sources):
             newest = self.histories[source].newest.index
-            ranges.append([(source, i) for i in range(max(told[source].index, newest - WINDOW), newest + 1)])
+            ranges.append([(source, i) for i in range(max(told[source].index, newest - each), newest + 1)])
         for combination in itertools.product(*ranges):
             yield dict(combination)
 

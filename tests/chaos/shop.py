@@ -45,6 +45,19 @@ class Shop:
         self._connections.clear()
         self._scripts.clear()
 
+    def end_open(self) -> None:
+        """Whatever is open ends: transactions by rolling back, prepared ones by committing, if they are ours."""
+        self.close()
+        for (name,) in self.connection("oracle").execute("SELECT gid FROM pg_prepared_xacts").fetchall():
+            label, what = self._prepared.pop(name, ("", ""))
+            self.connection("oracle").execute(f"{'COMMIT' if label else 'ROLLBACK'} PREPARED '{name}'")
+            if label:
+                self.committed(label, what)
+
+    def forget_prepared(self) -> None:
+        """Those of another life."""
+        self._prepared.clear()
+
     # ------------------------------------------------------------- statements
 
     def execute(self, who: str, text: str) -> None:

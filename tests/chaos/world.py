@@ -134,12 +134,15 @@ class World:
             while self.run.alive and self.run.silent < SILENT_SECONDS:
                 if self.run.loops and not self._unreadable():
                     self.patience = max(self.patience, 1.5 * (time.monotonic() - began))
+                    self.judge.take_log()
+                    self.judge.check_states(self.status())
                     return
                 time.sleep(0.5)
             if self.run.alive:
                 raise Wrong(f"a run that was started said nothing for {SILENT_SECONDS:.0f} s: {self.run.log(3)}")
             self.note(f"the run would not start: {self.run.log(4)}")
             if attempt == 1:  # what it says is what a person would do
+                self.shop.end_open()
                 self.note(self._must(headwater(self.project, "setup"), "setup"))
                 self.capture_renewed()
         raise Wrong(f"the run does not start, also after 'headwater setup': {self.run.log(6)}")
@@ -272,6 +275,7 @@ class World:
             for statement in statements:
                 _ = self.shop.at_once(statement) if source == "shop" else self.files[source].transaction(statement)
         self.repairs.clear()
+        self.shop.end_open()  # capture needs the tables' locks for a moment
         self.note(self._must(headwater(self.project, "setup"), "setup"))
         self.capture_renewed()
         self.note(self._must(headwater(self.project, "apply", "--yes"), "apply --yes"))
