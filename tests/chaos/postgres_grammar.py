@@ -55,7 +55,7 @@ def close_period(rng: random.Random, number: Number) -> list[tuple[str, str]]:
 def statement(rng: random.Random, number: Number) -> str:
     makers: list[tuple[int, Callable[[random.Random, Number], str]]] = [
         (12, _insert_order), (10, _update_orders), (5, _delete_orders), (8, _lines), (6, _upsert), (4, _merge),
-        (6, _events), (4, _receipts), (2, _truncate), (4, _copy), (3, _move_rows),
+        (6, _events), (4, _receipts), (1, _truncate), (4, _copy), (3, _move_rows),
     ]  # fmt: skip
     return rng.choices([m for _, m in makers], [w for w, _ in makers])[0](rng, number)
 

@@ -33,7 +33,6 @@ def play(name: str) -> None:
         world.play()
         seconds = time.monotonic() - began
         print(f"{name}: {len(world.done)} events, {world.judge.states_checked} states, {seconds:.0f} s")
-        print("\n".join(world.notes))
 
 
 def long_form() -> list[str]:

@@ -28,6 +28,8 @@ from .storm import listen
 LEAST_PATIENCE = 30.0
 """How long views may take to show what was committed; more where starting took longer: machines differ."""
 SILENT_SECONDS = 120.0
+REST_SECONDS = 15.0
+"""How long a view may be wrong while nothing waits anywhere, before that is its last word."""
 
 TICKS = {
     "shop": (
@@ -94,6 +96,8 @@ class World:
             self.start()
             for event in self.events:
                 self.done.append(str(event))
+                if event.kind not in ("pg", "sqlite", "sleep"):
+                    self.note(str(event))
                 DEEDS[event.kind](self, event)
         except (Wrong, Unreadable) as error:
             raise AssertionError(self._report([*self.judge.findings, str(error)])) from error
@@ -112,6 +116,7 @@ class World:
 
     def note(self, text: str) -> None:
         self.notes.append(f"[{len(self.done)}] {text}")
+        print(self.notes[-1], flush=True)
 
     def _must(self, answer: Answer, what: str) -> str:
         if answer.code:
@@ -222,7 +227,7 @@ class World:
     def settle(self) -> dict[str, Any]:
         """Wait until every view is halted or shows its sources as they are now."""
         end = time.monotonic() + self.patience
-        restarts = 0
+        restarts, last, since = 0, "", time.monotonic()
         while True:
             if not self.run.alive:
                 restarts += 1
@@ -240,9 +245,18 @@ class World:
             late = {name: why for name, why in behind.items() if name in live}
             if not late and len(status["views"]) == len(VIEWS) and not status["run"].get("building"):
                 return status
-            if time.monotonic() > end:
+            now = json.dumps([status["cut"], status["views"], [s["waiting"] for s in status["sources"]]])
+            if now != last:
+                last, since = now, time.monotonic()
+            if time.monotonic() > end or (self._at_rest(status) and time.monotonic() - since > REST_SECONDS):
                 self._stuck(late, status)
             time.sleep(2)
+
+    @staticmethod
+    def _at_rest(status: dict[str, Any]) -> bool:
+        """Headwater believes that everything was taken in."""
+        waiting = [s["waiting"] or s["state"] != "ok" for s in status["sources"]]
+        return not any(waiting) and not any(v["waits"] for v in status["views"])
 
     def _behind(self) -> dict[str, str]:
         """The views that do not show what their sources are now, and how they differ."""
@@ -263,7 +277,7 @@ class World:
         about = next((v for v in status["views"] if v["name"] == name), {})
         sources = {s["name"]: (s["state"], s["reason"], s["waiting"]) for s in status["sources"]}
         raise Wrong(
-            f"{', '.join(sorted(late))} live and not right {self.patience:.0f} s after the last change."
+            f"{', '.join(sorted(late))} live and not right when nothing moves any more."
             f" {name}: {late.get(name)}; status says {about}; sources {sources}; run {status['run'].get('building')}"
             + (f"; what was done: {self.may_halt[name]}" if name in self.may_halt else "")
         )
