@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from .grammar import Event
     from .world import World
 
+LEAST_PATIENCE = 30.0
+"""How long views may take to show what was committed; more where starting took longer: machines differ."""
 STOP_SECONDS = 10.0
+"""How long Ctrl-C may take, where that patience is enough."""
 
 
 def _pg(world: World, event: Event) -> None:
@@ -116,9 +119,11 @@ def _go_on(world: World, event: Event) -> None:
 def _interrupt(world: World, event: Event) -> None:
     """Ctrl-C, at any moment."""
     if world.run.alive:
-        seconds = world.run.interrupt(STOP_SECONDS)
+        patience = STOP_SECONDS * world.patience / LEAST_PATIENCE
+        seconds = world.run.interrupt(patience)
         if seconds is None:
-            raise Wrong(f"Ctrl-C did not end the run within {STOP_SECONDS:.0f} s")
+            raise Wrong(f"Ctrl-C did not end the run within {patience:.0f} s")
+        world.note(f"Ctrl-C took {seconds:.1f} s")
 
 
 def _start(world: World, event: Event) -> None:

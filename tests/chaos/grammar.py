@@ -17,7 +17,7 @@ from .postgres_grammar import close_period, transaction
 from .sqlite_grammar import crm_transaction, stock_transaction
 
 CONNECTIONS = ("c0", "c1", "c2")
-CLOSER, CLERK = "c3", "c4"
+CLOSER, CLERK, WRITER = "c3", "c4", "c5"
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,16 @@ def _file(rng: random.Random) -> list[Event]:
 
 
 def _server(rng: random.Random) -> list[Event]:
-    deed = rng.choice(("copy-server", "restore-server", "crash", "crash"))
-    return [Event(deed, text=rng.choice(("0", "0.4")) if deed == "crash" else "")]
+    """A crash; or a copy, and back to it, with commits that the copy lacks and others that take their place."""
+    if rng.random() < 0.5:
+        return [Event("crash", text=rng.choice(("0", "0.4", "1")))]
+    seen = Event("sleep", text=rng.choice(("0", "0.6", "1.5")))
+    return [Event("copy-server"), *_writes(rng), seen, Event("restore-server"), *_writes(rng)]
+
+
+def _writes(rng: random.Random) -> list[Event]:
+    scripts = [transaction(rng, f"w{rng.randint(1, 9999)}", lambda: rng.randint(2000, 4000)) for _ in range(3)]
+    return [Event("pg", WRITER, text) for script in scripts for text in script]
 
 
 def _warehouse(rng: random.Random) -> list[Event]:
@@ -94,7 +102,7 @@ WORLDS = {
             "short",
             60,
             ((3, _alter(REWRITING)), (2, _alter(HARMLESS)), (2, _alter(VALUES)), (2, _file), (1, _storm)),
-            2,
+            1,
         ),
         World("dml", 160, ((2, _storm),)),
         World("ddl", 130, ((7, _alter(REWRITING)), (4, _alter(HARMLESS)), (1, _storm)), checks=5),
@@ -161,10 +169,11 @@ def generate(world: World, seed: int) -> list[Event]:
         *((weight, lambda make=make: make(rng)) for weight, make in world.special),  # type: ignore[misc] # bound now
     ]
     weights, makers = [weight for weight, _ in steps], [make for _, make in steps]
+    special = slice(len(steps) - len(world.special), None)
     between = world.events // (world.checks + 1)
     while len(events) < world.events:
         before = len(events)
         events += rng.choices(makers, weights)[0]()
-        if before // between != len(events) // between:
-            events.append(Event("check"))
+        if before // between != len(events) // between:  # no check without something special before it
+            events += [*rng.choices(makers[special], weights[special])[0](), Event("check")]
     return [*events, *dealer.finish_all(), Event("end")]

@@ -2,6 +2,7 @@
 
 The short form is part of every test run. `make chaos` plays every kind of world with several seeds, and those of
 `seeds.txt`, which failed once; `make chaos SEEDS=13` is a hundred of them. `make chaos WORLD=ddl-7` plays one again.
+The events of a seed are always the same; how far Headwater is when they happen is not: a fault may take several tries.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from .business import SQLITE_DDL, VIEWS, definitions, views_over
-from .deeds import DEEDS
+from .deeds import DEEDS, LEAST_PATIENCE
 from .files import File
 from .grammar import Event
 from .judge import Judge, Wrong, difference
@@ -25,8 +25,6 @@ from .server import ChaosServer
 from .shop import Shop
 from .storm import listen
 
-LEAST_PATIENCE = 30.0
-"""How long views may take to show what was committed; more where starting took longer: machines differ."""
 SILENT_SECONDS = 120.0
 REST_SECONDS = 15.0
 """How long a view may be wrong while nothing waits anywhere, before that is its last word."""
