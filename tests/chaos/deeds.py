@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from .business import VIEWS, views_of
+from .business import views_of
 from .ddl import ALTERATIONS, REPAIRS
 from .judge import Wrong
 from .processes import daemon, headwater, jvm, worker
@@ -275,15 +275,21 @@ def _suspect(world: World, source: str, why: str) -> None:
 
 
 def _end(world: World, event: Event) -> None:
+    """The last check, and what a person would look at: verify, Ctrl-C, read at some states."""
     world.check()
-    _interrupt(world, event)
-    for view in ("orders_all", "bought"):
-        answer = headwater(world.project, "read", view, "--json")
+    if world.seed % 4 == 0:
+        answer = headwater(world.project, "verify", "--json")
         if answer.code:
-            raise Wrong(f"headwater read {view} --json failed: {answer.err}")
-        rows = len(answer.out.splitlines())
-        if rows != world.judge.now(VIEWS[view]).total():
-            raise Wrong(f"headwater read {view} --json shows {rows} rows")
+            raise Wrong(f"headwater verify failed ({answer.code}): {answer.out} {answer.err}")
+    _interrupt(world, event)
+    newest = world.judge.numbered
+    for view, at in (("orders_all", newest), ("bought", newest), ("bought", newest - 1)):
+        answer = headwater(world.project, "read", view, "--json", "--at", str(at))
+        if answer.code:
+            raise Wrong(f"headwater read {view} --at {at} failed: {answer.err}")
+        (rows,) = world.reader.rows([(view, at)])
+        if len(answer.out.splitlines()) != rows.total():
+            raise Wrong(f"headwater read {view} --at {at} --json shows {len(answer.out.splitlines())} rows, not {rows}")
 
 
 DEEDS: Mapping[str, Callable[[World, Event], None]] = {
