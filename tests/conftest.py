@@ -23,6 +23,14 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
+def postgres_untimed() -> Iterator[PostgresServer]:
+    """Another one, which does not keep commit times."""
+    folder = tempfile.TemporaryDirectory(prefix="headwater-postgres-", ignore_cleanup_errors=True)
+    with folder as path, postgres_server(path, timed=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """The one Spark session of the run."""
     return start_spark(Config(folder=Path(), sources={}, warehouse="", views=Path(), spark_master="local[2]"))

@@ -5,14 +5,17 @@
         psycopg.connect(server.url("shop"))
 
 Local sockets are trusted, TCP wants a password, so that wrong passwords can be tested. Works as root (the server then
-runs as the user `pgserver`). Nothing is synced to disk.
+runs as the user `pgserver`). Nothing is synced to disk. Commit times are kept unless `timed=False`; the log is one that
+can be decoded, so that a test may ask the server itself in which order transactions were committed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
+import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +34,8 @@ PASSWORD = "the:secret/of@tests"
 
 
 class PostgresServer:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, timed: bool = True) -> None:
+        self.timed = timed
         self._data = folder.resolve() / "pgdata"
         self._data.mkdir(parents=True)
         self._wheel = _Wheel(self._data, cleanup_mode=None)
@@ -47,11 +51,25 @@ class PostgresServer:
 
     def start(self) -> None:
         options = f"-h {self.host} -p {self.port} -k {self._data} -F -c max_connections=400 -c shared_buffers=256MB"
+        options += f" -c wal_level=logical -c track_commit_timestamp={'on' if self.timed else 'off'}"
         arguments = ("-w", "-D", str(self._data), "-l", str(self._data / "log"), "-o", options, "start")
         self._pg_ctl(*arguments)
 
-    def stop(self) -> None:
-        self._pg_ctl("-w", "-m", "fast", "-D", str(self._data), "stop")
+    def stop(self, mode: str = "fast") -> None:
+        """`immediate` is a crash: what was not written to the log is lost."""
+        self._pg_ctl("-w", "-m", mode, "-D", str(self._data), "stop")
+
+    def keep_copy(self) -> None:
+        """A cold backup; the server must be stopped."""
+        self._restored(self._data, self._data.with_name("backup"))
+
+    def restore_copy(self) -> None:
+        """The cold backup instead of what is there; the server must be stopped."""
+        self._restored(self._data.with_name("backup"), self._data)
+
+    def _restored(self, source: Path, target: Path) -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        subprocess.run(["cp", "-a", str(source), str(target)], check=True)
 
     def url(self, database: str = USER, user: str = USER, password: str = PASSWORD) -> str:
         parts = [quote(part, safe="") for part in (user, password, database)]
@@ -72,8 +90,8 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def postgres_server(tmpdir: str | os.PathLike[str]) -> Iterator[PostgresServer]:
-    server = PostgresServer(Path(tmpdir))
+def postgres_server(tmpdir: str | os.PathLike[str], timed: bool = True) -> Iterator[PostgresServer]:
+    server = PostgresServer(Path(tmpdir), timed)
     try:
         yield server
     finally:

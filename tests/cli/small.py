@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sqlite3
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -71,3 +72,30 @@ def _journal(storage: Storage) -> None:
     transactions = pa.table([pa.array(["a", "b", "c"]), when, *untagged], TRANSACTIONS)
     poll = Poll(Position("3"), transactions, {table: changes})
     Journal(storage).append(number(Seq(0), {CRM: Position("0")}, {CRM: poll}))
+
+
+def halt_people(folder: Path, reason: str = "column name was dropped") -> None:
+    """As a run halts a view: the next cut says so, and transaction 4 is one that it lacks."""
+    cuts = CutLog(Storage(str(folder / "warehouse")))
+    cut = cuts.newest()
+    views = {name: replace(state, state="halted", reason=reason) for name, state in cut.views.items()}
+    cuts.append(replace(cut, number=cut.number + 1, seq=Seq(4), views=views))
+
+
+def view_folder(name: str) -> str:
+    return f"views/{name.encode().hex()}"  # the engine's own cannot hold every character
+
+
+def add_view(folder: Path, name: str, seq: int = 3, horizon: int = 3) -> None:
+    """A view of one column that was loaded later: states before `horizon` are not its own."""
+    storage = Storage(str(folder / "warehouse"))
+    schema = pa.schema([("n", pa.int64()), (COUNT, pa.int64()), (SEQ, pa.int64())])
+    log = ChangelogTable(storage, f"{view_folder(name)}/1/log")
+    log.create(schema)
+    version = log.commit(
+        [write_file(storage, log.folder, pa.table({"n": [7], COUNT: [1], SEQ: [horizon]}, schema), "x")]
+    )
+    cuts = CutLog(storage)
+    cut = cuts.newest()
+    state = ViewState(f"{view_folder(name)}/1", version, -1, Seq(seq), Seq(horizon), "complete", "f")
+    cuts.append(replace(cut, number=cut.number + 1, views={**cut.views, ViewName(name): state}))

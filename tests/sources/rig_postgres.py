@@ -1,4 +1,4 @@
-"""PostgreSQL in the contract suite: one database per test on the server of the run."""
+"""PostgreSQL in the contract suite: one database per test on the servers of the run, with and without commit times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.model.names import SourceName, TableName
 from headwater.model.source import Source, SourceSpec
 from postgres_server import PostgresServer
 
-from .rigs import RIGS, Change, Delete, Insert, Rig, Row
+from .rigs import RIGS, Change, Delete, Insert, Opener, Rig, Row
 
 TYPES = {"int": "bigint", "float": "double precision", "bytes": "bytea"}
 
@@ -38,7 +38,8 @@ class PostgresRig:
     name = "postgres"
     exact_transactions = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, timed: bool = True) -> None:
+        self.orders_what_overlaps = timed
         self.spec = SourceSpec(SourceName("src"), url)
         self._local = threading.local()
         self._opened: list[psycopg.Connection] = []
@@ -101,8 +102,10 @@ class PostgresRig:
 
     def age(self) -> None:
         with self.connection().transaction():
-            self.connection().execute("DROP TABLE headwater.parts; DROP FUNCTION headwater.part_of(text, integer)")
-            self.connection().execute("REVOKE ALL ON SCHEMA headwater FROM PUBLIC")
+            self.connection().execute("ALTER TABLE headwater.meta DROP COLUMN format")
+            self.connection().execute(
+                "DROP FUNCTION headwater.alive, headwater.holds, headwater.shape, headwater.newest"
+            )
 
     def _apply(self, change: Change) -> None:
         name = sql.Identifier("public", change.table.table)
@@ -151,16 +154,22 @@ def _sql_type(logical: str) -> str:
 _databases = itertools.count()
 
 
-@contextmanager
-def open_postgres(request: pytest.FixtureRequest) -> Iterator[Rig]:
-    server: PostgresServer = request.getfixturevalue("postgres")
-    name = f"rig_{next(_databases)}"
-    rig = PostgresRig(server.create_database(name))
-    try:
-        yield rig
-    finally:
-        rig.close()
-        server.drop_database(name)
+def _opener(fixture: str) -> Opener:
+    @contextmanager
+    def open_postgres(request: pytest.FixtureRequest) -> Iterator[Rig]:
+        server: PostgresServer = request.getfixturevalue(fixture)
+        name = f"rig_{next(_databases)}"
+        rig = PostgresRig(server.create_database(name), server.timed)
+        try:
+            yield rig
+        finally:
+            rig.close()
+            server.drop_database(name)
+
+    return open_postgres
 
 
-RIGS.append(pytest.param(open_postgres, id="postgres", marks=pytest.mark.postgres))
+RIGS += [
+    pytest.param(_opener("postgres"), id="postgres", marks=pytest.mark.postgres),
+    pytest.param(_opener("postgres_untimed"), id="postgres-untimed", marks=pytest.mark.postgres),
+]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 import random
 import threading
 import time
@@ -36,7 +37,7 @@ from headwater.model.errors import (
     ValueUnfit,
 )
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.source import COUNT, ORDINAL, Chunk, Poll, Question, SourceSpec
+from headwater.model.source import COUNT, ORDINAL, UNFIT, Chunk, Poll, Question, SourceSpec
 from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres_snapshot import Snapshot
 from headwater.sources.postgres_sql import answer_statement
@@ -423,8 +424,8 @@ def test_index_is_used_for_few_and_for_many_keys(db: Database) -> None:
     t = db.captured("CREATE TABLE t (a int, b text, v text, PRIMARY KEY (a, b))")
     db.run("INSERT INTO t SELECT i, 'b' || i, 'v' FROM generate_series(1, 100000) AS i")
     at = db.source.position()
-    db.source.describe()
-    table = db.source._tables[t]
+    with db.source._connections.borrow() as connection:
+        table = db.source._known.table(connection, t)
     for n in (10, 20_000):
         keys = pa.table({"a": pa.array(range(n), pa.int32()), "b": [f"b{i}" for i in range(n)]})
         for key in (("a", "b"), ("b", "a"), ("a",)):
@@ -543,12 +544,17 @@ def test_values_that_do_not_fit_are_named(db: Database, kind: str, value: str) -
     t = db.captured(f'CREATE TABLE t (id int, "When" {kind})')
     start = db.source.position()
     db.run(f"INSERT INTO t VALUES (1, NULL), (2, {value})")
-    for attempt in (
-        lambda: scanned(db, t, ["When"], db.source.position()),
-        lambda: db.source.poll(start, {t: ["When"]}, 100),
-    ):
-        with pytest.raises(ValueUnfit, match=r"pg\.public\.t\.When: the value "):
-            attempt()
+    with pytest.raises(ValueUnfit, match=r"pg\.public\.t\.When: the value .* of the row with \(2,"):
+        scanned(db, t, ["When"], db.source.position())
+    rows = db.source.poll(start, {t: ["When"]}, 100).changes[t]
+    assert rows.column_names == ["When", COUNT, ORDINAL, UNFIT]
+    assert rows["When"].to_pylist() == [None, None]
+    first, second = rows[UNFIT].to_pylist()
+    assert first is None
+    assert json.loads(second)["key"].startswith("(2,")
+    shown = db.main.execute('SELECT "When"::text FROM t WHERE id = 2').fetchone()
+    assert json.loads(second)["values"] == {"When": shown[0]}
+    assert UNFIT not in db.source.poll(start, {t: ["id"]}, 100).changes[t].column_names, "nobody asked for it"
     assert scanned(db, t, ["id"], start) == {}, "the connection is still good"
 
 
@@ -891,17 +897,24 @@ def test_missing_privileges_name_the_grant(db: Database) -> None:
     t, hidden = TableName(SRC, "t", "public"), TableName(SRC, "t", "s")
     before = db.objects()
     source = PostgresSource(SourceSpec(SRC, db.server.url(db.name, "re'ader", "p")))
-    assert source.describe() == {}
-    for grant, refused in [
-        (f'GRANT CREATE ON DATABASE "{db.name}" TO "re\'ader";', t),
-        ('GRANT SELECT, TRIGGER ON TABLE "public"."t" TO "re\'ader";', t),
-        ('GRANT USAGE ON SCHEMA "s" TO "re\'ader";', hidden),
-        ('GRANT SELECT, TRIGGER ON TABLE "s"."t" TO "re\'ader";', hidden),
-    ]:
-        with pytest.raises(SourceRefused) as caught:
-            source.plan_install([refused])
-        assert caught.value.fix == f"run {grant}"
+    assert set(source.describe()) == {t, hidden}, "what may not be read is there all the same"
+    assert source.resolve("s", "t") == hidden
+    grants = [
+        f'GRANT CREATE ON DATABASE "{db.name}" TO "re\'ader";',
+        'GRANT SELECT, TRIGGER ON TABLE "public"."t" TO "re\'ader";',
+        'GRANT USAGE ON SCHEMA "s" TO "re\'ader";',
+        'GRANT SELECT, TRIGGER ON TABLE "s"."t" TO "re\'ader";',
+    ]
+    with pytest.raises(SourceRefused) as caught:
+        source.install([t, hidden])
+    assert [line.strip() for line in caught.value.fix.splitlines()] == ["run", *grants]
+    for grant in grants[:-1]:
         db.run(grant)
+    with pytest.raises(SourceRefused) as caught:
+        source.install([t, hidden])
+    assert caught.value.fix == f"run {grants[-1]}"
+    assert source.capture() is None, "all or nothing"
+    db.run(grants[-1])
     source.install([t, hidden])
     db.run("INSERT INTO t VALUES (1)")
     assert fold(source.scan(Chunk(t, 0), ["id"], source.position())) == {(1,): 1}

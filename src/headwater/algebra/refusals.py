@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from headwater.algebra.clocks import clock_in
 from headwater.algebra.dialect import said
 from headwater.algebra.functions import AGGREGATES, GENERATORS, INSTEAD, NONDETERMINISTIC, function_name, is_aggregate
 from headwater.algebra.statements import ParsedView
@@ -108,6 +109,8 @@ def check(parsed: ParsedView) -> exp.Select:
         raise _refuse(
             parsed, Refusal("SELECT without FROM", "a view is made from tables of sources", "add FROM source.table")
         )
+    if not query.expressions:
+        raise parsed.error("SELECT lists nothing", "name the columns that the view has, or write *", query)
     for node in query.walk():
         if node is not query:
             _check_node(parsed, node)
@@ -134,6 +137,10 @@ def _check_node(parsed: ParsedView, node: exp.Expr) -> None:
         if node.args.get("all") and not node.expressions:
             why = "the groups should be readable in the view"
             raise _refuse(parsed, Refusal("GROUP BY ALL", why, "list the columns", "ALL"), node)
+        if any(isinstance(item, exp.Tuple) for item in node.expressions):
+            why = "each group is one value per column"
+            instead = "write GROUP BY a, b; without GROUP BY everything is one group"
+            raise _refuse(parsed, Refusal("parentheses in GROUP BY", why, instead, "GROUP BY"), node)
     elif isinstance(node, exp.Func):
         _check_function(parsed, node)
 
@@ -172,7 +179,10 @@ def _check_table(parsed: ParsedView, table: exp.Table) -> None:
 
 
 def _check_function(parsed: ParsedView, node: exp.Expr) -> None:
-    name = function_name(node)
+    name, clock = function_name(node), clock_in(node)
+    if clock:
+        why = "it is a clock, and a view must be a function of its sources alone"
+        raise _refuse(parsed, Refusal(clock, why, "write the moment itself, or compare when you read the view"), node)
     asks_the_clock = name in ("unix_timestamp", "to_unix_timestamp") and not node.expressions
     if name in NONDETERMINISTIC or asks_the_clock:
         why = "a view must be a function of its sources alone"

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from headwater.cli.errors import INTERRUPTED, show, tell
 from headwater.cli.options import HERE, Json, Project
 from headwater.cli.rows import write_lines
-from headwater.cli.screen import busy, grid, messages, results
+from headwater.cli.screen import busy, grid, messages, plain, results, said
 from headwater.cli.values import to_json
 from headwater.model.errors import UsageError
 
@@ -31,7 +32,8 @@ def apply(
 
     Compares views/ with what is maintained, shows what would be done and what it costs, and does it once confirmed. A
     running 'headwater run' picks it up without stopping: new and changed views are loaded in the background, catch up,
-    and appear in one step, together. If nothing runs, it is done here and now.
+    and appear in one step, together. Ctrl-C then leaves it to the run, which goes on with it. If nothing runs, it is
+    done here and now.
 
     Examples:  headwater apply   ·   headwater apply --yes
     """
@@ -40,8 +42,9 @@ def apply(
     warehouse = open_warehouse(project)
     with busy("comparing", as_json):
         plan = warehouse.plan_apply()
+    show(list(plan.refused.values()), as_json)
     if not plan:
-        _said(as_json, {"changes": [], "applied": False}, "nothing to do: the maintained views are those of views/")
+        _say(as_json, {"changes": [], "applied": False}, "nothing to do: the maintained views are those of views/")
         return
     if not as_json:
         _show(plan)
@@ -53,31 +56,55 @@ def apply(
         if not typer.confirm("Do it?"):
             results().print("nothing was changed")
             return
-    with _phases(as_json) as heard:
-        warehouse.apply(plan, heard)
-    _said(as_json, _plan_json(plan) | {"applied": True}, "done: shown in one step")
+    phase = ""
+    try:
+        with phases(as_json) as shown:
+
+            def heard(now: str) -> None:
+                nonlocal phase
+                phase = now
+                shown(now)
+
+            warehouse.apply(plan, heard)
+    except KeyboardInterrupt:
+        tell("warning", _interrupted(phase), as_json)
+        raise typer.Exit(INTERRUPTED) from None
+    _say(as_json, _plan_json(plan) | {"applied": True}, "done: shown in one step")
+
+
+def _interrupted(phase: str) -> dict[str, str]:
+    """What became of a change whose maker left."""
+    from headwater.runtime.requests import HERE_AND_NOW, UNSEEN
+
+    if phase in ("", UNSEEN):
+        return {"warning": "interrupted before the run took it up", "fix": "'headwater apply' asks again"}
+    if phase == HERE_AND_NOW:
+        what = "interrupted: what was not shown yet is not there"
+        return {"warning": what, "fix": "'headwater apply' or 'headwater run' goes on with it"}
+    what = "you left, and 'headwater run' goes on with it: the change appears when it is ready"
+    return {"warning": what, "fix": "'headwater status --watch' shows how far it is"}
 
 
 def _show(plan: ApplyPlan) -> None:
     screen = results()
     table = grid("view", "", "why")
     for change in plan.changes:
-        table.add_row(change.view, Text(change.action, _STYLES[change.action]), change.why)
+        table.add_row(plain(change.view), Text(change.action, _STYLES[change.action]), said(change.why))
     screen.print(table)
     screen.print()
     if any(change.action != "drop" for change in plan.changes):
         copied = sorted({str(t) for change in plan.changes for t in change.reads})
         rows = "an unknown number of" if plan.rows is None else f"about {plan.rows:,}"
-        screen.print(f"copies {rows} rows of {', '.join(copied) or 'views only'}", soft_wrap=True)
+        screen.print(plain(f"copies {rows} rows of {', '.join(copied) or 'views only'}"), soft_wrap=True)
     for source, lines in plan.capture.items():
         for line in lines:
-            screen.print(f"at {source}: {line}", markup=False, soft_wrap=True)
+            screen.print(said(f"at {source}: {line}"), soft_wrap=True)
     for warning in plan.warnings:
-        screen.print(Text(f"note: {warning}", "yellow"), soft_wrap=True)
+        screen.print(said(f"note: {warning}", "yellow"), soft_wrap=True)
 
 
 @contextmanager
-def _phases(quiet: bool) -> Iterator[Callable[[str], None]]:
+def phases(quiet: bool) -> Iterator[Callable[[str], None]]:
     """Tell of every phase: a spinner on a terminal, lines elsewhere."""
     screen, last = messages(), [""]
     if quiet:
@@ -85,18 +112,18 @@ def _phases(quiet: bool) -> Iterator[Callable[[str], None]]:
         return
     if screen.is_terminal:
         with screen.status("applying …") as spinner:
-            yield lambda phase: spinner.update(f"{phase} …")
+            yield lambda phase: spinner.update(plain(f"{phase} …"))
         return
 
     def line(phase: str) -> None:
         if phase != last[0]:
             last[0] = phase
-            screen.print(phase, markup=False)
+            screen.print(said(phase), soft_wrap=True)
 
     yield line
 
 
-def _said(as_json: bool, facts: dict[str, Any], text: str) -> None:
+def _say(as_json: bool, facts: dict[str, Any], text: str) -> None:
     if as_json:
         write_lines([to_json(facts)])
     else:

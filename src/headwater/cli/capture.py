@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from headwater.cli.errors import show
 from headwater.cli.options import HERE, Json, Project
 from headwater.cli.rows import write_lines
-from headwater.cli.screen import busy, results
+from headwater.cli.screen import busy, plain, results, said
 from headwater.cli.values import to_json
 from headwater.model.errors import HeadwaterError, UsageError, WarehouseError
+from headwater.model.names import SourceName
+from headwater.runtime.secrets import without_secrets
 
 
 def setup(project: Project = HERE, as_json: Json = False) -> None:
     """Install change capture for every table that a view uses.
 
     Triggers and change tables, all under one schema (PostgreSQL: headwater) or prefix (SQLite: _headwater_). What is
-    there already stays; 'headwater plan' shows beforehand what will be done, 'headwater teardown' removes it all.
+    there already stays; 'headwater plan' shows beforehand what will be done, 'headwater teardown' removes it all. Says
+    for every source what was done there; one that fails does not keep the others from theirs.
     """
     from headwater.runtime.project import open_warehouse
 
     warehouse = open_warehouse(project)
-    with busy("installing capture", as_json):
-        done = warehouse.setup()
-    _report({str(name): lines for name, lines in done.items()}, as_json)
+    with busy("reading views and tables", as_json):
+        tables = warehouse.tables()
+        warehouse.claim()
+    sources = warehouse.catalog.source
+    _each("installing capture at", tables, lambda name: sources(name).install(tables[name]), as_json)
     if not as_json:
         results().print("\nnext: [bold]headwater run[/]")
+
+
+def release(project: Project = HERE, as_json: Json = False) -> None:
+    """Stop capturing tables that no view of this project uses any more.
+
+    Capture that other projects need stays. 'headwater teardown' gives up all of this project's capture.
+    """
+    from headwater.runtime.project import open_warehouse
+
+    warehouse = open_warehouse(project)
+    with busy("reading views and tables", as_json):
+        used = warehouse.tables_in_use()
+    sources = warehouse.catalog.source
+    _each("releasing capture at", used, lambda name: sources(name).release(used[name]), as_json)
 
 
 def teardown(
@@ -36,7 +57,7 @@ def teardown(
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """Remove all change capture from all sources; nothing of Headwater stays there.
+    """Remove this project's change capture from all sources; capture that other projects use stays.
 
     The warehouse stays, and its views can still be read. After a new setup they are loaded again.
     """
@@ -54,26 +75,35 @@ def teardown(
         if not typer.confirm(f"Remove change capture from {', '.join(names)}? Views must then be loaded anew."):
             results().print("nothing was changed")
             return
+    _each("removing capture from", names, lambda name: warehouse.catalog.source(name).remove(), as_json)
+
+
+def _each(what: str, names: Iterable[SourceName], do: Callable[[SourceName], list[str]], as_json: bool) -> None:
+    """Do it at every source and say what was done: one that fails keeps no other from its turn."""
     done: dict[str, list[str]] = {}
-    errors: list[HeadwaterError] = []
-    for name in names:  # one source that is away keeps no other from being cleaned
+    errors: dict[str, HeadwaterError] = {}
+    for name in names:
         try:
-            with busy(f"removing capture from {name}", as_json):
-                done[name] = warehouse.catalog.source(name).remove()
+            with busy(f"{what} {name}", as_json):
+                done[name] = do(name)
         except HeadwaterError as error:
-            errors.append(error)
-    _report(done, as_json)
-    if errors:
-        show(errors, as_json)
-        raise typer.Exit(max(e.exit_code for e in errors))
-
-
-def _report(done: dict[str, list[str]], as_json: bool) -> None:
+            errors[name] = error
     if as_json:
-        write_lines([to_json({"sources": done})])
-        return
+        failed = {name: without_secrets(error.what) for name, error in errors.items()}
+        write_lines([to_json({"sources": done, **({"failed": failed} if failed else {})})])
+    else:
+        _report(done, errors)
+    if errors:
+        sys.stdout.flush()
+        show(list(errors.values()), as_json)
+        raise typer.Exit(max(e.exit_code for e in errors.values()))
+
+
+def _report(done: Mapping[str, Sequence[str]], failed: Iterable[str]) -> None:
     screen = results()
     for name, lines in done.items():
-        screen.print(f"[bold]{name}[/]")
+        screen.print(plain(name, "bold"))
         for line in lines or ["nothing to do"]:
-            screen.print(f"  {line}", markup=False)
+            screen.print(said(f"  {line}"), soft_wrap=True)
+    for name in failed:
+        screen.print(Text.assemble(plain(name, "bold"), ("\n  failed: nothing was changed here", "red")))

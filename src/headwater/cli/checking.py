@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,16 +13,18 @@ from rich.text import Text
 
 from headwater.cli.interrupt import interruptible
 from headwater.cli.options import HERE, At, Json, Project
+from headwater.cli.reading import row_line
 from headwater.cli.rows import write_lines
-from headwater.cli.screen import busy, grid, messages, results
-from headwater.cli.values import text, to_json
+from headwater.cli.screen import busy, grid, messages, plain, results, said
+from headwater.cli.values import to_json
+from headwater.cli.warned import heard, warn
 
 if TYPE_CHECKING:
     from headwater.runtime.verify import Verification
 
 
 def verify(
-    views: Annotated[list[str] | None, typer.Argument(metavar="[VIEW]…", help="Which views; else all.")] = None,
+    views: Annotated[list[str] | None, typer.Argument(metavar="VIEW", help="Which views; else all.")] = None,
     at: At = None,
     project: Project = HERE,
     as_json: Json = False,
@@ -70,23 +72,27 @@ def compact(project: Project = HERE, as_json: Json = False) -> None:
         return
     table = grid("view", "rows of history", "after", numbers=("rows of history", "after"))
     for name, (before, after) in done.items():
-        table.add_row(name, f"{before:,}", f"{after:,}")
+        table.add_row(plain(name), f"{before:,}", f"{after:,}")
     results().print(table)
 
 
 def publish(project: Project = HERE, as_json: Json = False) -> None:
-    """Refresh the plain Delta tables (no bookkeeping columns) that other engines read, at the newest cut."""
+    """Refresh the plain Delta tables (no bookkeeping columns) that other engines read, at the newest cut.
+
+    A halted view is published as it was when it was halted, and named on stderr.
+    """
     from headwater.runtime.project import open_warehouse
 
     warehouse = open_warehouse(project)
-    with busy("publishing", as_json):
+    with busy("publishing", as_json), heard() as warnings:
         places = warehouse.publish()
+    warn(warnings, as_json)
     if as_json:
         write_lines([to_json({"views": [{"view": n, "path": p} for n, p in places.items()]})])
         return
     table = grid("view", "Delta table")
     for name, place in places.items():
-        table.add_row(name, place)
+        table.add_row(plain(name), plain(place))
     results().print(table)
 
 
@@ -98,15 +104,18 @@ def report(found: Sequence[Verification], as_json: bool) -> None:
     screen = results()
     table = grid("view", "state", "rows", "", numbers=("state", "rows"))
     for v in found:
-        verdict = Text("equal to its sources", "green") if v.ok else Text(f"{v.differing:,} rows differ", "bold red")
-        table.add_row(v.view, f"{v.seq:,}", f"{v.rows:,}", verdict)
+        verdict = Text("equal to its sources", "green")
+        if not v.ok:
+            only = v.problem and not v.differing
+            verdict = said(v.problem, "bold red") if only else Text(f"{v.differing:,} rows differ", "bold red")
+        table.add_row(plain(v.view), f"{v.seq:,}", f"{v.rows:,}", verdict)
     screen.print(table)
     for v in found:
         for title, rows in (("missing", v.missing), ("extra", v.extra)):
             if rows:
-                screen.print(f"\n[bold]{v.view}[/]: {_MEANING[title]}")
+                screen.print(Text.assemble("\n", plain(v.view, "bold"), f": {_MEANING[title]}"))
                 for row in rows:
-                    screen.print(Text(f"  {_line(row)}"), soft_wrap=True)
+                    screen.print(Text.assemble("  ", row_line(row)), soft_wrap=True)
         left = v.differing - len(v.missing) - len(v.extra)
         if left > 0:
             screen.print(f"  … and {left:,} more")
@@ -118,10 +127,6 @@ _MEANING = {
 }
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k}={'NULL' if v is None else text(v)}" for k, v in row.items())
-
-
 def _verdict(v: Verification) -> dict[str, Any]:
     return {
         "view": v.view,
@@ -129,6 +134,7 @@ def _verdict(v: Verification) -> dict[str, Any]:
         "ok": v.ok,
         "rows": v.rows,
         "differing": v.differing,
+        "problem": v.problem,
         "missing": list(v.missing),
         "extra": list(v.extra),
     }

@@ -9,10 +9,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from headwater.cli.printable import printable
 from headwater.cli.rows import write_lines
 from headwater.cli.snapshot import Rate, Snapshot, load_left, snapshot
 from headwater.cli.values import to_json
 from headwater.runtime.progress import Progress
+from headwater.runtime.secrets import without_secrets
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine
@@ -83,7 +85,7 @@ class Lines:
         self._last = now
 
     def note(self, text: str) -> None:
-        print(datetime.now().strftime("%H:%M:%S"), text, flush=True)
+        print(datetime.now().strftime("%H:%M:%S"), printable(without_secrets(text)), flush=True)
 
     def stopping(self) -> None:
         self.note("stopping …")
@@ -118,10 +120,13 @@ class JsonLines:
         if time.monotonic() < self._next or seen == self._last:
             return
         self._next, self._last = time.monotonic() + 0.5, seen
-        _emit("running", asdict(snapshot(meter, engine)))
+        facts = asdict(snapshot(meter, engine))
+        for one in (*facts["sources"], *facts["views"]):
+            one["reason"] = without_secrets(one["reason"])
+        _emit("running", facts)
 
     def note(self, text: str) -> None:
-        _emit("note", {"text": text})
+        _emit("note", {"text": without_secrets(text)})
 
     def stopping(self) -> None:
         _emit("stopping", {})

@@ -13,18 +13,22 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import typer
+from rich.text import Text
 
-from headwater.cli.screen import messages
+from headwater.cli.printable import json_safe, message
+from headwater.cli.screen import messages, said
 from headwater.model.errors import HeadwaterError
+from headwater.runtime.secrets import without_secrets
 
 INTERRUPTED = 130
+_STYLES = {"error": "bold red", "warning": "bold yellow"}
 
 
 @contextmanager
@@ -35,7 +39,7 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
         sys.stdout.flush()
     except HeadwaterError as error:
         if debug:
-            _say(without_secrets(traceback.format_exc()))
+            _say(traceback.format_exc())
         show([error], as_json)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
@@ -56,13 +60,13 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
             show([HeadwaterError(*usage)], as_json)
             raise typer.Exit(2) from None
         if debug:
-            _say(without_secrets(traceback.format_exc()))
+            _say(traceback.format_exc())
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
             what = f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
             show([HeadwaterError(what, "check the path and who may use it")], as_json)
             raise typer.Exit(1) from None
-        said = without_secrets(" ".join(str(error).split()))[:500]
-        what = f"unexpected {type(error).__name__}: {said}" if said else f"unexpected {type(error).__name__}"
+        words = without_secrets(" ".join(str(error).split()))[:500]  # whole ones first: a half is not recognised
+        what = f"unexpected {type(error).__name__}: {words}" if words else f"unexpected {type(error).__name__}"
         hint = "the traceback is above" if debug else "this is a bug in Headwater; --debug shows where it happened"
         show([HeadwaterError(what, hint)], as_json)
         raise typer.Exit(1) from None
@@ -71,21 +75,23 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
 def show(errors: Sequence[HeadwaterError], as_json: bool) -> None:
     """Print errors to stderr."""
     for error in errors:
-        if as_json:
-            _say(json.dumps({"error": error.what, "fix": error.fix}, ensure_ascii=False))
-            continue
-        screen = messages()
-        screen.print("[bold red]error:[/]", end=" ")
-        screen.print(error.what, markup=False, highlight=False, soft_wrap=True)
-        if error.fix:
-            screen.print("  [cyan]→[/]", end=" ")
-            screen.print(error.fix, markup=False, highlight=False, soft_wrap=True)
+        tell("error", {"error": error.what, "fix": error.fix}, as_json)
 
 
-def without_secrets(text: str) -> str:
-    """Passwords in URLs and connection strings are never shown, not even those in other people's messages."""
-    text = re.sub(r"(\w+://[^\s:/@]*):[^\s@]+@", r"\1:***@", text)
-    return re.sub(r"(?i)(password\s*=\s*)('[^']*'|\S+)", r"\1***", text)
+def tell(kind: str, facts: Mapping[str, Any], as_json: bool) -> None:
+    """Say one thing on stderr: what it is (`facts[kind]`) and what to do (`fix`). Statements to paste, which follow the
+    first line of a fix, stand alone on their lines."""
+    if as_json:
+        clean = {key: without_secrets(v) if isinstance(v, str) else v for key, v in facts.items()}
+        print(json_safe(json.dumps(clean, ensure_ascii=False)), file=sys.stderr)
+        return
+    screen = messages()
+    screen.print(Text(f"{kind}:", _STYLES[kind]), said(facts[kind]), soft_wrap=True)
+    first, *statements = facts["fix"].split("\n")
+    if first:
+        screen.print(Text("  →", "cyan"), said(first), soft_wrap=True)
+    for line in statements:
+        screen.print(said(f"    {line}"), soft_wrap=True)
 
 
 def _usage(error: Exception) -> tuple[str, str] | None:
@@ -98,7 +104,7 @@ def _usage(error: Exception) -> tuple[str, str] | None:
 
 
 def _say(text: str) -> None:
-    print(text.rstrip("\n"), file=sys.stderr)
+    print(message(text).rstrip("\n"), file=sys.stderr)
 
 
 def _close_quietly() -> None:

@@ -17,13 +17,22 @@ from headwater.runtime.config import FILE, Config
 
 TEMPLATE = """\
 # A Headwater project. Lines that start with # show settings at their defaults.
-# ${{NAME}} in any value is replaced by that environment variable: keep passwords there, not here.
+# ${{NAME}} in any value is replaced by that environment variable: keep passwords there, not here. In a url it may hold
+# any characters: they are percent-encoded for you, so do not do it yourself. Only commands that connect need it.
 
 # ---------------------------------------------------------------- sources
 # The databases that views read. A view calls their tables source.table or source.schema.table.
 
 # [sources.shop]
 # url = "postgresql://reader:${{SHOP_PASSWORD}}@db.example/shop"
+
+# [sources.till]                     # the same without a url; each may also stand beside one
+# kind = "postgresql"
+# host = "db.example"
+# port = 5432
+# database = "shop"
+# user = "reader"
+# password = "${{TILL_PASSWORD}}"
 
 [sources.crm]
 url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/slashes for an absolute path
@@ -50,6 +59,9 @@ url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/sl
                                      #   "batched"     all that is ready is one cut: cheapest, but cuts skip states
 # parts_seconds = {parts_seconds}               # so long the parts of a global transaction wait for each other
 # chunk_rows = {chunk_rows}               # first loads read tables in parts of about so many rows
+# lost_history = "{lost_history}"              # a source's past cannot be continued (restored, rewritten, recreated):
+                                     #   "halt"    its views stop and say why; 'headwater apply' loads them again
+                                     #   "reload"  they are loaded again by themselves
 
 [spark]
 # master = "{spark_master}"                # or the URL of a cluster: spark://host:7077

@@ -31,7 +31,7 @@ ALL = "all"
 HISTORIES = "histories"
 LEVELS = "levels"
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="""
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help="""
     The published algorithms, run in virtual time, judged by a checker, beside the papers' own experiments.
 
     Start with 'headwater lab list'; 'headwater lab run all' writes a report with every figure.

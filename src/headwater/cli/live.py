@@ -15,7 +15,7 @@ from rich.text import Text
 
 from headwater.cli.display import source_news
 from headwater.cli.reading import duration, reasons, short, state
-from headwater.cli.screen import grid, results
+from headwater.cli.screen import grid, plain, results, said
 from headwater.cli.snapshot import Rate, Snapshot, load_left, snapshot
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class LiveScreen:
 
     def note(self, text: str) -> None:
         stamp = (datetime.now().strftime("%H:%M:%S "), "dim")
-        self._live.console.print(Text.assemble(stamp, text), soft_wrap=True)
+        self._live.console.print(Text.assemble(stamp, said(text)), soft_wrap=True)
 
     def stopping(self) -> None:
         self._stopping = True
@@ -88,8 +88,8 @@ class LiveScreen:
         return self._body if self._ended else Group(self._head(), Text(), self._body)
 
     def _head(self) -> Table:
-        said = "stopping …" if self._stopping else "Ctrl-C stops it, safely"
-        self._spinner.update(text=Text.assemble((self._title, "bold"), (f"   {said}", "dim")))
+        hint = "stopping …" if self._stopping else "Ctrl-C stops it, safely"
+        self._spinner.update(text=Text.assemble(plain(self._title, "bold"), (f"   {hint}", "dim")))
         head = Table.grid(expand=True)
         head.add_column()
         head.add_column(justify="right")
@@ -106,9 +106,9 @@ class LiveScreen:
         total = "" if load.total is None else f" of about {load.total:,}"
         ahead = f", {duration(left)} left" if copying and left is not None and left > 0.5 else ""
         row = Table.grid(padding=(0, 2, 0, 0))
-        row.add_row(Text(load.step, "cyan"), bar, Text(f"{load.rows:,}{total} rows, {rate:,.0f} rows/s{ahead}"))
+        row.add_row(plain(load.step, "cyan"), bar, Text(f"{load.rows:,}{total} rows, {rate:,.0f} rows/s{ahead}"))
         whole = Table.grid()
-        whole.add_row(Text.assemble("loading ", (", ".join(load.views), "bold")))
+        whole.add_row(Text.assemble("loading ", plain(", ".join(load.views), "bold")))
         whole.add_row(row)
         return whole
 
@@ -131,12 +131,13 @@ def _numbers(now: Snapshot, rate: float) -> Table:
 def _sources(now: Snapshot) -> RenderableType:
     table = grid("source", "state", "transactions in", "position", numbers=("transactions in",))
     for source in now.sources:
-        table.add_row(source.name, state(source.state), f"{source.transactions:,}", short(source.position))
+        name, position = plain(source.name), plain(short(source.position))
+        table.add_row(name, state(source.state), f"{source.transactions:,}", position)
     return Group(table, *reasons(now.sources))
 
 
 def _views(now: Snapshot) -> RenderableType:
     table = grid("view", "state", "seq", "rows changed", "level", numbers=("seq", "rows changed"))
     for view in now.views:
-        table.add_row(view.name, state(view.state), f"{view.seq:,}", f"{view.rows_changed:,}", view.level)
+        table.add_row(plain(view.name), state(view.state), f"{view.seq:,}", f"{view.rows_changed:,}", view.level)
     return Group(table, *reasons(now.views))

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headwater.cli import apply, capture, checking, demo, init, lab, plan, reading, run, status
+from headwater.cli import apply, capture, checking, demo, init, lab, mending, plan, reading, run, status
 from headwater.cli.errors import explained
+from headwater.cli.helptext import show_docstrings
 
 EPILOG = "Start with 'headwater demo', or with 'headwater init my-project'."
 
@@ -30,7 +31,7 @@ class Commands(TyperGroup):
 
 
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", epilog=EPILOG,
+    cls=Commands, no_args_is_help=True, add_completion=False, rich_markup_mode="rich", epilog=EPILOG,
     pretty_exceptions_enable=False,
 )  # fmt: skip
 
@@ -59,13 +60,15 @@ _START, _RUN, _READ, _CHECK = "Start a project", "Maintain", "Read", "Check and 
 
 for panel, functions in {
     _START: (init.init, demo.demo),
-    _RUN: (plan.plan, capture.setup, run.run, apply.apply, capture.teardown),
+    _RUN: (plan.plan, capture.setup, run.run, apply.apply, mending.resume, mending.rebuild),
     _READ: (status.status, reading.read, reading.sql, reading.log),
-    _CHECK: (checking.verify, checking.compact, checking.publish),
+    _CHECK: (checking.verify, checking.compact, checking.publish, capture.release, capture.teardown),
 }.items():
     for function in functions:
         app.command(rich_help_panel=panel)(function)
 
+for commands in (app, lab.app):
+    show_docstrings(commands)
 app.add_typer(lab.app, name="lab", rich_help_panel="Understand")
 
 

@@ -15,8 +15,14 @@ Project = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output: JSON, or JSON lines.")]
 At = Annotated[
-    int | None,
-    typer.Option("--at", metavar="SEQ", min=0, help="The state after this source transaction; else the newest."),
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="SEQ|TIME",
+        help="The state after this source transaction, or the one shown at this time (2024-05-31T12:00, or"
+        " '10 minutes ago'); else the newest.",
+    ),
 ]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 1 if anything is not good.")]
 
 HERE = Path(".")

@@ -14,8 +14,9 @@ from rich.text import Text
 from headwater.cli.errors import show
 from headwater.cli.options import HERE, Json, Project
 from headwater.cli.rows import write_lines
-from headwater.cli.screen import busy, results
+from headwater.cli.screen import busy, plain, results, said
 from headwater.cli.values import to_json
+from headwater.runtime.secrets import without_secrets
 
 if TYPE_CHECKING:
     from headwater.cli.planning import Lookup, Meeting, Plan, PlannedView
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 def plan(project: Project = HERE, as_json: Json = False) -> None:
     """Check everything and show how each view will be maintained; changes nothing.
 
-    Checks configuration, connections, privileges, schemas and SQL, and reports every problem it finds. Shows per view
-    its relations, the order in which a change of each of them meets the others, what is asked of which source, its
-    columns, and what capture 'headwater setup' will install.
+    Checks configuration, connections, privileges, schemas and SQL, and reports every problem it finds; privileges that
+    are missing as statements to paste. Shows per view its relations, the order in which a change of each of them meets
+    the others, what is asked of which source, its columns, what capture 'headwater setup' will install, and what to
+    know of each source beforehand.
     """
     from headwater.cli.planning import make_plan
     from headwater.runtime.project import open_warehouse
@@ -51,27 +53,27 @@ def _print(made: Plan) -> None:
         screen.print("[bold]capture[/]")
     for source in made.sources:
         for table in source.captured:
-            screen.print(f"  {source.name}: [green]{table} is captured[/]")
+            screen.print(Text.assemble(plain(f"  {source.name}: "), plain(f"{table} is captured", "green")))
         for line in source.install:
-            screen.print(f"  {source.name}:", Text(line))
+            screen.print(Text.assemble(plain(f"  {source.name}: "), said(line)))
     for warning in made.warnings:
-        screen.print(Text.assemble(("\nwarning: ", "yellow"), warning))
+        screen.print(Text.assemble(("\nwarning: ", "yellow"), said(warning)), soft_wrap=True)
     if not made.errors:
         todo = any(s.install for s in made.sources)
         screen.print(f"\nall good; next: [bold]headwater {'setup' if todo else 'run'}[/]")
 
 
 def _print_view(screen: Console, view: PlannedView) -> None:
-    screen.print(Text.assemble((view.name, "bold cyan"), f"  {view.level}  ", (view.where, "dim")))
+    screen.print(Text.assemble(plain(view.name, "bold cyan"), f"  {view.level}  ", plain(view.where, "dim")))
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for number, relation in enumerate(view.relations):
         rows = "size unknown" if relation.rows is None else f"about {relation.rows:,} rows"
-        said = Text.assemble((relation.alias, "bold"), f" is {relation.table}, {rows}")
+        line = Text.assemble(plain(relation.alias, "bold"), plain(f" is {relation.table}, {rows}"))
         if relation.conditions:
-            said.append(f", only {' and '.join(relation.conditions)}")
-        table.add_row("  relations" if not number else "", said)
+            line.append_text(plain(f", only {' and '.join(relation.conditions)}"))
+        table.add_row("  relations" if not number else "", line)
     for number, (origin, meetings) in enumerate(view.orders.items()):
         table.add_row("  a change of" if not number else "", _order(origin, meetings))
     for number, lookup in enumerate(view.lookups):
@@ -79,29 +81,31 @@ def _print_view(screen: Console, view: PlannedView) -> None:
     asked = f"{view.questions} questions a batch, however many transactions it holds"
     table.add_row("  cost", asked if view.questions else "no questions: changes of one table say it all")
     if view.by_spark:
-        table.add_row("  Spark checks", Text(" and ".join(view.by_spark)))
+        table.add_row("  Spark checks", plain(" and ".join(view.by_spark)))
     if view.aggregation:
-        table.add_row("  aggregates", Text(view.aggregation))
-    table.add_row("  columns", Text(", ".join(f"{name} {kind}" for name, kind in view.columns.items())))
+        table.add_row("  aggregates", plain(view.aggregation))
+    table.add_row("  columns", plain(", ".join(f"{name} {kind}" for name, kind in view.columns.items())))
     screen.print(table)
     screen.print()
 
 
 def _order(origin: str, meetings: Sequence[Meeting]) -> Text:
-    line = Text.assemble((origin, "bold"))
+    line = Text.assemble(plain(origin, "bold"))
     for meeting in meetings:
         on = f" on {' and '.join(meeting.on)}" if meeting.on else ", all of it"
-        line.append(" → ").append(meeting.alias, "bold").append(on, "dim")
+        line.append(" → ").append_text(plain(meeting.alias, "bold")).append_text(plain(on, "dim"))
     return line
 
 
 def _lookup(lookup: Lookup) -> Text:
     pushed = f", with {' and '.join(lookup.conditions)}" if lookup.conditions else ""
     if not lookup.columns:
-        return Text.assemble(f"{lookup.table}: all rows{pushed}, ", ("always scans", "yellow"))
+        return Text.assemble(plain(f"{lookup.table}: all rows{pushed}, "), ("always scans", "yellow"))
     index = ("index", "green") if lookup.index else ("no index", "yellow")
     by = f"{lookup.table} by {', '.join(lookup.columns)} ("
-    return Text.assemble(by, index, f"){pushed}: asks for up to {lookup.asks:,} keys, scans for more")
+    return Text.assemble(
+        plain(by), index, plain(f"){pushed}"), f": asks for up to {lookup.asks:,} keys, scans for more"
+    )
 
 
 def _as_json(made: Plan) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def _as_json(made: Plan) -> dict[str, Any]:
         "views": [_view_json(v) for v in made.views],
         "sources": [{**asdict(s), "captured": list(map(str, s.captured))} for s in made.sources],
         "warnings": made.warnings,
-        "errors": [{"error": e.what, "fix": e.fix} for e in made.errors],
+        "errors": [{"error": without_secrets(e.what), "fix": without_secrets(e.fix)} for e in made.errors],
     }
 
 

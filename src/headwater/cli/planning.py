@@ -12,6 +12,7 @@ from headwater.model.errors import HeadwaterError
 from headwater.model.names import SourceName, TableName, ViewName, view_table
 from headwater.model.schedule import parse_schedule
 from headwater.model.schema import TableSchema
+from headwater.warehouse.reading import identifier
 
 if TYPE_CHECKING:
     from headwater.algebra.parse import ParsedView
@@ -69,6 +70,8 @@ class PlannedSource:
     name: SourceName
     captured: Sequence[TableName]
     install: Sequence[str]
+    advice: Sequence[str] = ()
+    """What a person should know before this source is maintained from."""
 
 
 @dataclass
@@ -201,9 +204,11 @@ def _aggregation(view: ViewDefinition) -> str:
 def _plan_source(warehouse: Warehouse, name: SourceName, tables: Sequence[TableName], plan: Plan) -> None:
     source = warehouse.catalog.source(name)
     try:
+        advice = source.advice(tables)
+        plan.warnings += [f"source {name}: {sentence}" for sentence in advice]
         captured = source.capture()
         covered = sorted(set(tables) & captured.tables) if captured else []
-        plan.sources.append(PlannedSource(name, covered, source.plan_install(tables)))
+        plan.sources.append(PlannedSource(name, covered, source.plan_install(tables), advice))
     except HeadwaterError as error:
         plan.failed(error)
 
@@ -216,7 +221,7 @@ def _warnings(view: PlannedView) -> list[str]:
         if look.columns and not look.index:
             said.append(
                 f"no index finds {look.table} by {', '.join(look.columns)}: every question reads the whole table;"
-                f" CREATE INDEX ON {look.table.table} ({', '.join(look.columns)}) would help"
+                f" {create_index(look.table, look.columns)} would help"
             )
         if not look.columns:
             said.append(f"{view.name} joins {look.table} with nothing: every batch reads all of it")
@@ -224,6 +229,13 @@ def _warnings(view: PlannedView) -> list[str]:
         if relation.rows is None and not relation.table.is_view:
             said.append(f"the size of {relation.table} is not known, so questions scan it; run ANALYZE there")
     return said
+
+
+def create_index(table: TableName, columns: Sequence[str]) -> str:
+    """A statement to paste, at any kind of source: hence the name and the quotes."""
+    name = f"{table.table}_by_{'_'.join(columns)}"[:63]  # a name in PostgreSQL is no longer
+    where = ".".join(identifier(part) for part in (table.schema, table.table) if part)
+    return f"CREATE INDEX {identifier(name)} ON {where} ({', '.join(map(identifier, columns))});"
 
 
 def kind_of(view: ViewDefinition) -> str:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
+import pyarrow as pa
 import typer
+from rich.padding import Padding
 from rich.text import Text
 
-from headwater.cli.options import HERE, At, Json, Project
+from headwater.cli.options import HERE, At, Json, Project, Strict
 from headwater.cli.rows import print_rows, write_lines
-from headwater.cli.screen import messages, results
+from headwater.cli.screen import messages, plain, results, said
 from headwater.cli.values import field, text, to_json
+from headwater.cli.warned import heard, warn
 
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")]
 NEWEST = 20
 """`log` on a terminal shows so many transactions unless asked for others."""
 
@@ -21,38 +25,62 @@ NEWEST = 20
 def read(
     view: Annotated[str, typer.Argument(help="The view's name.", show_default=False)],
     at: At = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")] = None,
+    limit: Limit = None,
+    strict: Strict = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
     """The rows of a view, at the newest cut or at any state that is kept.
 
-    In a pipe: tab-separated with a header line, NULL as \\\\N, and \\\\t, \\\\n, \\\\\\\\ escaped.
+    In a pipe: tab-separated with a header line, NULL as \\N, and \\t, \\n, \\r, \\\\ escaped. A view that is halted is
+    said to be so on stderr.
 
     Examples:  headwater read open_orders   ·   headwater read open_orders --at 1042 --json
     """
     from headwater.runtime.project import open_warehouse
 
-    print_rows(open_warehouse(project).rows(view, at, limit), as_json, limit is not None)
+    warehouse = open_warehouse(project)
+    _show(lambda: warehouse.rows(view, at, limit), as_json, limit is not None, strict)
 
 
 def sql(
     query: Annotated[str, typer.Argument(help="A SELECT over the project's views.", show_default=False)],
     at: At = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")] = None,
+    limit: Limit = None,
+    strict: Strict = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
     """Any SQL over all views, all at one state.
 
-    The dialect is DataFusion's (close to PostgreSQL's).
+    The dialect is DataFusion's (close to PostgreSQL's). A halted view that the query reads is named on stderr.
 
     Example:  headwater sql "SELECT name, sum(amount) FROM open_orders GROUP BY name ORDER BY 2 DESC"
     """
     from headwater.runtime.project import open_warehouse
 
-    rows = open_warehouse(project).query(query, at)
-    print_rows(rows if limit is None else rows.slice(0, limit), as_json, limit is not None)
+    warehouse = open_warehouse(project)
+
+    def rows() -> pa.Table:
+        found = warehouse.query(query, at)
+        return found if limit is None else found.slice(0, limit)
+
+    _show(rows, as_json, limit is not None, strict)
+
+
+def _show(read: Callable[[], pa.Table], as_json: bool, limited: bool, strict: bool) -> None:
+    """Print rows, and what must be known of them: after them on a screen, where it stays in sight; before them in a
+    pipe, whose reader may leave early."""
+    with heard() as warnings:
+        rows = read()
+    last = not as_json and sys.stdout.isatty()
+    if not last:
+        warn(warnings, as_json)
+    print_rows(rows, as_json, limited)
+    if last:
+        warn(warnings, as_json)
+    if warnings and strict:
+        raise typer.Exit(1)
 
 
 def log(
@@ -101,16 +129,20 @@ def _print_log(transactions: Iterator[dict[str, Any]]) -> int:
     for shown, t in enumerate(transactions, 1):  # noqa: B007 # the number of the last one is the answer
         at = "" if t["committed_at"] is None else t["committed_at"].astimezone().isoformat(" ", "milliseconds")
         part = f"  part of {t['global']}" if t["global"] else ""
-        words = (f"{t['transaction']}  {at}{part}", "dim")
-        head = Text.assemble((f"{t['seq']:>8,}", "bold"), f"  {t['source']} ", words)
-        screen.print(head, soft_wrap=True)
+        words = plain(f"{t['transaction']}  {at}{part}", "dim")
+        screen.print(Text.assemble((f"{t['seq']:>8,}", "bold"), plain(f"  {t['source']} "), words), soft_wrap=True)
         for change in t["changes"]:
             sign, style = ("+", "green") if change["count"] > 0 else ("−", "red")
             times = f"{abs(change['count'])}× " if abs(change["count"]) > 1 else ""
-            row = ", ".join(f"{k}={'NULL' if v is None else text(v)}" for k, v in change["row"].items())
-            line = Text.assemble("          ", (f"{sign} {times}", style), (f"{change['table']}  ", "cyan"), row)
-            screen.print(line, no_wrap=True, overflow="ellipsis")
+            where = plain(f"{change['table']}  ", "cyan")
+            line = Text.assemble((f"{sign} {times}", style), where, row_line(change["row"]))
+            screen.print(Padding(line, (0, 0, 0, 10), expand=False), overflow="fold")
     return shown
+
+
+def row_line(row: Mapping[str, Any]) -> Text:
+    """A row on one line, or as many as it needs."""
+    return plain(", ".join(f"{k}={'NULL' if v is None else text(v)}" for k, v in row.items()))
 
 
 def state(word: str) -> Text:
@@ -131,7 +163,13 @@ class Reasoned(Protocol):
 
 def reasons(things: Sequence[Reasoned]) -> list[Text]:
     """A line for each that has something to explain."""
-    return [Text(t.reason if t.name in t.reason else f"{t.name}: {t.reason}", "red") for t in things if t.reason]
+    return [said(_reason(t), "red") for t in things if t.reason]
+
+
+def _reason(thing: Reasoned) -> str:
+    why = thing.reason if thing.name in thing.reason else f"{thing.name}: {thing.reason}"
+    fix = getattr(thing, "fix", "")
+    return f"{why}\n  → {fix}" if fix else why
 
 
 def duration(seconds: float) -> str:

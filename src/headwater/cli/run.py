@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ import typer
 from headwater.cli.interrupt import SIGNALS, cancel_jobs
 from headwater.cli.options import HERE, Json, Project
 from headwater.cli.screen import busy
+from headwater.runtime.threads import left_behind
 
 if TYPE_CHECKING:
     from headwater.cli.display import Display
@@ -26,10 +28,16 @@ def run(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Take in everything that is waiting, then exit.")
     ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="First make the maintained views those of views/, as 'apply' would.")
+    ] = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
     """Load new views, then maintain all of them until Ctrl-C.
+
+    Views whose files were edited or deleted go on as they are, and it is said: 'headwater apply' (or --apply here)
+    replaces and drops them. Views that were halted by a value that has been corrected go on by themselves.
 
     Stopping is safe at any moment, and so is being killed: the next run goes on from the last cut. On a terminal a
     live display shows sources, views and lag; elsewhere a line is printed when something happened, and with --json
@@ -43,13 +51,22 @@ def run(
     try:
         with busy("reading views and starting Spark", as_json):
             warehouse.check_free()
-            _ = warehouse.views
             _ = warehouse.spark
         with display, Stoppable(display).listening() as watched:
-            cut = warehouse.run(until_caught_up, watched, watched.begin)
+            cut = warehouse.run(until_caught_up, watched, watched.begin, apply)
             display.stopped(cut, "caught up" if until_caught_up and not watched.asked else "stopped")
     except KeyboardInterrupt:  # before the loop began, during a load, or the second time
         display.stopped(warehouse.cut(create=True), "interrupted")
+    finally:
+        end_without(left_behind())
+
+
+def end_without(threads: list[str]) -> None:
+    """A thread that hangs in a connection would keep the process for ever: it holds nothing that could be lost."""
+    if threads and sys.exc_info()[0] is None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 class Stoppable:

@@ -13,51 +13,67 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from headwater.cli.options import HERE, Json, Project
+from headwater.cli.options import HERE, Json, Project, Strict
 from headwater.cli.reading import duration, reasons, short, state
 from headwater.cli.rows import write_lines
-from headwater.cli.screen import grid, results
+from headwater.cli.screen import grid, plain, results, said
 from headwater.cli.values import to_json
 from headwater.cli.vut import draw_groups
 from headwater.model.errors import UsageError
+from headwater.runtime.secrets import without_secrets
 
 if TYPE_CHECKING:
-    from headwater.runtime.project import Status, ViewStatus, Warehouse
+    from headwater.runtime.project import Warehouse
+    from headwater.runtime.status import Status, ViewStatus
 
 WATCH_SECONDS = 1.0
+SILENT_SECONDS = 15.0
+"""A run that has not told anything for so long is said to be silent."""
 
 
 def status(
     vut: Annotated[bool, typer.Option("--vut", help="Draw the view update table of the run.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Redraw every second until Ctrl-C.")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Count the rows of large views too.")] = False,
+    strict: Strict = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
     """How far sources, views and the warehouse are.
 
-    Asks the sources how much is waiting there; a source that cannot be reached is shown as such. While 'headwater run'
-    runs, it also says what each view waits for and since when. --vut draws the view update table: a row for every
-    round of transactions that is not yet shown, a column for every view; white waits for the view's change, red has it
-    and waits for others, black does not concern the view.
+    Asks the sources how much is waiting there; a source that cannot be reached, or that the run cannot read, is shown
+    with the reason. Lag is measured from commit to visible: how old the oldest change is that is not shown yet, or,
+    when nothing waits, how long the last ones took. While 'headwater run' runs, it also says what each view waits for
+    and since when.
 
-    Examples:  headwater status --watch   ·   headwater status --vut --watch
+    --strict exits with code 1 if a view is halted, a source is not ok, or nothing is maintained.
+
+    --vut draws the view update table: a row for every round of transactions that is not yet shown, a column for every
+    view; white waits for the view's change, red has it and waits for others, black does not concern the view.
+
+    Examples:  headwater status --watch   ·   headwater status --vut --watch   ·   headwater status --strict --json
     """
     from headwater.runtime.project import open_warehouse
 
     warehouse = open_warehouse(project)
-    if as_json:
-        if watch:
-            raise UsageError("--watch draws on a terminal, --json writes once", "leave one of them out")
-        write_lines([to_json(status_json(warehouse.status()))])
-    elif watch:
-        _watch(warehouse, vut)
+    if watch and (as_json or strict):
+        other = "--json writes once" if as_json else "--strict looks once"
+        raise UsageError(f"--watch draws until it is stopped, {other}", "leave one of them out")
+    if watch:
+        _watch(warehouse, vut, rows)
+        return
+    found = warehouse.status(rows) if strict or as_json or not vut else None
+    if as_json and found is not None:
+        write_lines([to_json(status_json(found))])
     else:
-        results().print(_table(warehouse) if vut else _all(warehouse.status()))
+        results().print(_table(warehouse) if found is None or vut else _all(found))
+    if strict and found is not None and found.troubles:
+        raise typer.Exit(1)
 
 
-def _watch(warehouse: Warehouse, vut: bool) -> None:
+def _watch(warehouse: Warehouse, vut: bool, rows: bool) -> None:
     def draw() -> RenderableType:
-        return _table(warehouse) if vut else _all(warehouse.status())
+        return _table(warehouse) if vut else _all(warehouse.status(rows))
 
     try:
         with Live(draw(), console=results(), refresh_per_second=4, screen=results().is_terminal) as live:
@@ -84,18 +100,21 @@ def _all(found: Status) -> RenderableType:
         made = datetime.fromtimestamp(cut.at).astimezone().isoformat(" ", "seconds")
         parts.append(Text.from_markup(f"[bold]cut[/] {cut.number:,} at transaction [bold]{cut.seq:,}[/], made {made}"))
     else:
-        said = "nothing is maintained yet: run [bold]headwater setup[/], then [bold]headwater run[/]"
-        parts.append(Text.from_markup(said))
+        todo = "nothing is maintained yet: run [bold]headwater setup[/], then [bold]headwater run[/]"
+        parts.append(Text.from_markup(todo))
     who = found.running
     parts.append(
-        Text(f"maintained by process {who['pid']} on {who['host']}" if who else "nobody maintains it right now")
+        plain(f"maintained by process {who['pid']} on {who['host']}") if who else Text("nobody maintains it right now")
     )
+    silent = time.time() - found.report["at"] if "at" in found.report else 0.0
+    if silent > SILENT_SECONDS:
+        parts.append(Text(f"it has told nothing for {duration(silent)}: what it does now is not known", "yellow"))
     parts += [*_building(found.report), Text()]
     sources = grid("source", "state", "waiting", "lag", "position", numbers=("waiting", "lag"))
     for source in found.sources:
         waiting = "" if source.waiting is None else f"{source.waiting:,}"
-        lag = "" if source.lag_seconds is None else duration(source.lag_seconds)
-        sources.add_row(source.name, state(source.state), waiting, lag, short(source.position))
+        lag = ("?" if source.waiting else "") if source.lag_seconds is None else duration(source.lag_seconds)
+        sources.add_row(plain(source.name), state(source.state), waiting, lag, plain(short(source.position)))
     parts += [sources, *reasons(found.sources)]
     if found.views:
         parts += [Text(), _views(found), *reasons(found.views)]
@@ -108,8 +127,11 @@ def _views(found: Status) -> RenderableType:
     table = grid("view", "state", "seq", *more, "rows", "level", numbers=("seq", "rows", "computed", "history from"))
     for view in found.views:
         computed = "" if view.computed is None else f"{view.computed:,}"
-        extra = [computed, waits(view)] if running else [f"{view.horizon:,}"]
-        table.add_row(view.name, state(view.state), f"{view.seq:,}", *extra, f"{view.rows:,}", kind(view))
+        extra = [computed, said(waits(view))] if running else [f"{view.horizon:,}"]
+        rows = "many" if view.rows is None else f"{view.rows:,}"
+        table.add_row(plain(view.name), state(view.state), f"{view.seq:,}", *extra, rows, kind(view))
+    if any(view.rows is None for view in found.views):
+        return Group(table, Text("many: over a million; --rows counts them", "dim"))
     return table
 
 
@@ -129,13 +151,13 @@ def _building(report: Mapping[str, Any]) -> list[Text]:
     change = report.get("building")
     if change:
         what = [*change["views"], *(f"−{name}" for name in change["drop"])]
-        lines.append(Text(f"building {', '.join(what)}: {change['phase']}", "yellow"))
+        lines.append(said(f"building {', '.join(what)}: {change['phase']}", "yellow"))
     for name, why in report.get("not_built", {}).items():
-        lines.append(Text(f"{name} could not be built: {why}", "red"))
+        lines.append(said(f"{name} could not be built: {why}", "red"))
     for waiting in report.get("global", ()):
-        said = f"{waiting['have']} of {waiting['parts']} parts are here"
-        lines.append(Text(f"global transaction {waiting['global_id']}: {said}", "yellow"))
-    lines += [Text(f"global transaction {said}", "yellow") for said in report.get("torn", ())]
+        parts = f"{waiting['have']} of {waiting['parts']} parts are here"
+        lines.append(said(f"global transaction {waiting['global_id']}: {parts}", "yellow"))
+    lines += [said(f"global transaction {text}", "yellow") for text in report.get("torn", ())]
     return lines
 
 
@@ -146,7 +168,9 @@ def status_json(found: Status) -> dict[str, Any]:
     return {
         "cut": {"number": cut.number, "seq": cut.seq, "at": made, "positions": positions} if cut.number else None,
         "running": found.running,
-        "sources": [asdict(s) for s in found.sources],
-        "views": [asdict(v) for v in found.views],
+        "ok": not found.troubles,
+        "troubles": found.troubles,
+        "sources": [asdict(s) | {"reason": without_secrets(s.reason)} for s in found.sources],
+        "views": [asdict(v) | {"reason": without_secrets(v.reason)} for v in found.views],
         "run": dict(found.report),
     }

@@ -15,6 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.cli.printable import json_safe
+
 NULL = "\\N"
 """NULL in tab-separated output, as PostgreSQL's COPY writes it."""
 
@@ -55,7 +57,7 @@ def field(value: Any) -> str:
 
 
 def to_json(value: Any) -> str:
-    return json.dumps(jsonable(value), ensure_ascii=False)
+    return json_safe(json.dumps(jsonable(value), ensure_ascii=False))
 
 
 def records(table: pa.Table) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headwater.cli.reading import duration
+from headwater.cli.screen import plain
 
 if TYPE_CHECKING:
     from headwater.warehouse.cuts import Cut
@@ -32,11 +33,11 @@ def draw_groups(report: Mapping[str, Any], cut: Cut) -> RenderableType:
         )
     ]
     for number, group in enumerate(report["groups"], 1):
-        parts += [Text(), Text.assemble((f"group {number}", "bold"), f"  {', '.join(group['sources'])}  ",
+        parts += [Text(), Text.assemble((f"group {number}", "bold"), plain(f"  {', '.join(group['sources'])}  "),
                                         (group["algorithm"], "cyan"))]  # fmt: skip
         columns = _columns(group["views"])
         parts.append(
-            Columns([Text.assemble((f"V{n}", "bold"), f" {name}") for n, name in enumerate(columns.values(), 1)])
+            Columns([Text.assemble((f"V{n}", "bold"), plain(f" {name}")) for n, name in enumerate(columns.values(), 1)])
         )
         if not group["rows"]:
             parts.append(Text("nothing waits", "green"))
@@ -60,7 +61,7 @@ def _draw(group: Mapping[str, Any], keys: list[str]) -> Table:
         table.add_column(f"V{n}", min_width=3)
     table.add_column("WT", min_width=2, style="red")
     table.add_column("waits", justify="right", style="dim", min_width=6)
-    table.add_column("tables", style="dim", no_wrap=True, max_width=30)
+    table.add_column("tables", style="dim", overflow="fold", max_width=30)
     shown = group["rows"][:SHOWN]
     number = {row["hi"]: n for n, row in enumerate(shown, 1)}
     for n, row in enumerate(shown, 1):
@@ -69,7 +70,7 @@ def _draw(group: Mapping[str, Any], keys: list[str]) -> Table:
         cells = [_cell(row["entries"].get(key), last, number) for key in keys]
         here = sorted(keys.index(key) + 1 for key in set(row["actions"]) if key in keys)
         age = duration(max(0.0, time.time() - row["since"]))
-        table.add_row(str(n), label, *cells, " ".join(map(str, here)), age, ", ".join(row["about"]))
+        table.add_row(str(n), label, *cells, " ".join(map(str, here)), age, plain(", ".join(row["about"])))
     return table
 
 

@@ -35,6 +35,8 @@ class Segment:
     hi: Seq
     positions: Mapping[SourceName, Position]
     tables: Mapping[TableName, tuple[str, int]]
+    warehouse: str = ""
+    """The identity of the warehouse it belongs to."""
 
     @property
     def folder(self) -> str:
@@ -47,10 +49,11 @@ class Segment:
 
 
 class Journal:
-    """The segments of one warehouse, in order. One writer; any number of readers."""
+    """The segments of one warehouse, in order. One writer, which knows the warehouse's identity, and any
+    number of readers."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self, storage: Storage, warehouse: str = "") -> None:
+        self._storage, self._warehouse = storage, warehouse
         self._segments: list[Segment] = []
         self.refresh()
 
@@ -92,7 +95,7 @@ class Journal:
             self._storage.write_arrow(f"{folder}/{file}", rows.select(column_order(rows)).combine_chunks())
             tables[table] = (file, rows.num_rows)
         self._storage.write_arrow(f"{folder}/{_TRANSACTIONS}", numbered.transactions.combine_chunks())
-        segment = Segment(number, numbered.lo, numbered.hi, dict(numbered.positions), tables)
+        segment = Segment(number, numbered.lo, numbered.hi, dict(numbered.positions), tables, self._warehouse)
         self._storage.put(f"{folder}/{_MANIFEST}", _to_json(segment))
         self._segments.append(segment)
         return segment
@@ -153,6 +156,7 @@ def _to_json(segment: Segment) -> bytes:
         "hi": segment.hi,
         "positions": dict(segment.positions),
         "tables": tables,
+        "warehouse": segment.warehouse,
     }
     return json.dumps(raw, ensure_ascii=False).encode()
 
@@ -163,4 +167,5 @@ def _from_json(text: bytes) -> Segment:
         TableName(SourceName(source), table, schema): (file, rows)
         for source, schema, table, file, rows in raw["tables"]
     }
-    return Segment(raw["segment"], Seq(raw["lo"]), Seq(raw["hi"]), raw["positions"], tables)
+    hi, warehouse = Seq(raw["hi"]), raw.get("warehouse", "")
+    return Segment(raw["segment"], Seq(raw["lo"]), hi, raw["positions"], tables, warehouse)

@@ -3,16 +3,17 @@ tables in a row that meets the view's own conditions on that table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.algebra.view import ViewDefinition
-from headwater.model.changelog import SEQ
-from headwater.model.conditions import meets
+from headwater.model.changelog import SEQ, UNFIT
+from headwater.model.conditions import Condition, meets
 from headwater.model.names import Seq, TableName
 
 Seqs = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -20,10 +21,17 @@ Seqs = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 def relevant(view: ViewDefinition, changes: Mapping[TableName, pa.Table]) -> Seqs:
     """The numbers of the transactions that are relevant to the view, ascending."""
-    touched = [
-        meets(changes[o.table], o.conditions).column(SEQ).to_numpy() for o in view.occurrences if o.table in changes
-    ]
+    touched = [touching(changes[o.table], o.conditions) for o in view.occurrences if o.table in changes]
     return np.unique(np.concatenate(touched)) if touched else np.empty(0, np.int64)
+
+
+def touching(changes: pa.Table, conditions: Sequence[Condition]) -> Seqs:
+    """The transactions that change a row of a table which meets the conditions. A row with a value that could not be
+    represented may meet any."""
+    met = meets(changes, conditions).column(SEQ).to_numpy()
+    if UNFIT in changes.column_names:
+        met = np.concatenate([met, changes.filter(pc.is_valid(changes.column(UNFIT))).column(SEQ).to_numpy()])
+    return np.unique(met)
 
 
 @dataclass(frozen=True)

@@ -93,5 +93,25 @@ class WarehouseError(HeadwaterError):
     """The warehouse cannot be used: not writable, locked, newer than this software, disk full."""
 
 
+class HeadwaterWarning(UserWarning):
+    """Something is given that is not what a person would expect: what it is (`what`), and what to do (`fix`)."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(f"{what}; {fix}" if fix else what)
+        self.what = what
+        self.fix = fix
+
+
+class ViewHalted(HeadwaterWarning):
+    """Rows of a view that is no longer maintained: `view`, the last transaction it holds (`seq`), and why."""
+
+    def __init__(self, view: str, seq: int, reason: str, fix: str = "") -> None:
+        super().__init__(
+            f"view {view} is halted: its rows are those of state {seq}, changes since then are missing (why: {reason})",
+            fix or "when the cause is gone, 'headwater apply' loads it again; 'headwater status' shows all views",
+        )
+        self.view, self.seq, self.reason = view, seq, reason
+
+
 class HistoryGone(UsageError):
     """A state older than the history horizon, or newer than the newest cut, was asked for."""

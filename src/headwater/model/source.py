@@ -58,9 +58,12 @@ TRANSACTIONS = pa.schema(
 )
 
 __all__ = [
-    "COUNT", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
+    "COUNT", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
     "Capture", "Chunk", "CommitTimes", "Poll", "Question", "Source", "SourceSpec",
 ]  # fmt: skip
+
+MISSING = "missing"
+"""The option that names an environment variable which is not set; connecting needs it."""
 
 CommitTimes = tuple[dt.datetime, dt.datetime]
 """When the first and the last of the transactions that are told as one were committed."""
@@ -68,11 +71,13 @@ CommitTimes = tuple[dt.datetime, dt.datetime]
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """Where a source is. Picklable: Spark tasks connect for themselves. Never printed: `url` may hold a secret."""
+    """Where a source is. Picklable: Spark tasks connect for themselves. Never printed: `url` and `options` may hold a
+    secret. Options that are settings of the source's own: host, port, database, user, password, beside the url or in
+    its place (it is then `postgresql://`); MISSING names a variable that is needed to connect and is not set."""
 
     name: SourceName
     url: str = field(repr=False)
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def owner(self) -> str:

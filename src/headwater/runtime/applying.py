@@ -5,14 +5,15 @@ Needs the sources' catalogs and no Spark, so it answers at once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from headwater.model.consistency import Level
+from headwater.model.errors import HeadwaterError
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schedule import parse_schedule
+from headwater.runtime.about import read_about
 from headwater.runtime.fingerprints import fingerprints
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class ApplyPlan:
     rows: int | None
     capture: Mapping[SourceName, Sequence[str]]
     warnings: Sequence[str]
+    refused: Mapping[ViewName, HeadwaterError] = field(default_factory=dict)
+    """Views that mean nothing over the sources as they are; they are left as they are."""
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -48,22 +51,33 @@ class ApplyPlan:
 
 def plan_apply(warehouse: Warehouse) -> ApplyPlan:
     """Compare the project's views with the newest cut."""
+    from headwater.runtime.maintained import views_of_project
+
     cut = warehouse.cut(create=True)
-    views = warehouse.views
+    defined = views_of_project(warehouse.config, warehouse.catalog)
+    views = defined.views
+    if not views and defined.errors:
+        raise next(iter(defined.errors.values()))
     tables = {name: warehouse.catalog.schemas(view) for name, view in views.items()}
     wanted = fingerprints(views, tables)
     changes = _changes(views, wanted, cut, _texts(warehouse, cut))
+    changes = [c for c in changes if c.view not in defined.errors]
     copied = {t: s.rows for c in changes for t, s in tables.get(c.view, {}).items() if c.action != "drop"}
     sizes = list(copied.values())
     known = [n for n in sizes if n is not None]
     capture = {}
     for source in sorted({t.source for t in copied}):
-        needed = warehouse.tables()[source]
+        needed = sorted({t for view in views.values() for t in view.base_tables if t.source == source})
         lines = warehouse.catalog.source(source).plan_install(needed)
         if lines:
             capture[source] = lines
     return ApplyPlan(
-        changes, wanted, sum(known) if len(known) == len(sizes) else None, capture, _warnings(views, changes)
+        changes,
+        wanted,
+        sum(known) if len(known) == len(sizes) else None,
+        capture,
+        _warnings(views, changes),
+        defined.errors,
     )
 
 
@@ -95,9 +109,9 @@ def _texts(warehouse: Warehouse, cut: Cut) -> dict[ViewName, str]:
     """The queries of the maintained views, as they were written."""
     found = {}
     for name, state in cut.views.items():
-        about = warehouse.storage.get(f"{state.folder}/view.json")
+        about = read_about(warehouse.storage, state.folder)
         if about is not None:
-            found[name] = json.loads(about)["sql"]
+            found[name] = about.sql
     return found
 
 

@@ -16,17 +16,21 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.model.errors import HeadwaterError
+from headwater.model.errors import HeadwaterError, PositionTrimmed
 from headwater.model.names import Position, Seq, SourceName, TableName, ViewName, view_table
+from headwater.model.schema import Identities
+from headwater.runtime.about import identities_from_json, identities_to_json
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.compaction import log_files
+from headwater.runtime.failures import in_words
 from headwater.runtime.families import Family
 from headwater.runtime.frames import state_of
 from headwater.runtime.load import load_view
@@ -35,6 +39,7 @@ from headwater.runtime.plans import ViewPlan
 from headwater.runtime.spark import give_back_memory
 from headwater.runtime.staging import FOLDER, StagedCut, Staging, wanted
 from headwater.runtime.steps import Step, reached
+from headwater.runtime.threads import pool
 from headwater.runtime.views import ManagedView, new_view
 
 if TYPE_CHECKING:
@@ -53,26 +58,38 @@ class LoadPoint:
     seq: Seq
     positions: Mapping[SourceName, Position]
     fingerprints: tuple[str, ...]
+    identities: Mapping[TableName, Identities] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        return json.dumps([self.seq, dict(self.positions), self.fingerprints]).encode()
+        known = identities_to_json(self.identities)
+        return json.dumps([self.seq, dict(self.positions), self.fingerprints, known]).encode()
+
+    def means(self, now: Mapping[TableName, Identities]) -> bool:
+        """Whether the columns copied so far are those of now."""
+        pairs = ((self.identities.get(t, {}).get(c), i) for t, columns in now.items() for c, i in columns.items())
+        return all(was is not None and not was.became(i) for was, i in pairs)
 
 
 def saved_point(text: bytes | None) -> LoadPoint | None:
     """The point of a load that was interrupted."""
     if text is None:
         return None
-    seq, positions, fingerprints = json.loads(text)
-    return LoadPoint(Seq(seq), positions, tuple(fingerprints))
+    seq, positions, fingerprints, *known = json.loads(text)
+    identities = identities_from_json(known[0]) if known else {}
+    return LoadPoint(Seq(seq), positions, tuple(fingerprints), identities)
 
 
 @dataclass(eq=False)
 class Change:
-    """Views to build (parents first) and to drop, in one step. `told` hears how it ends: None, or what went wrong."""
+    """Views to build (parents first), to drop, and to resume (parents first), in one step."""
 
     build: Sequence[ViewPlan]
     drop: Sequence[ViewName]
+    resume: Sequence[ManagedView] = ()
+    """Halted views that go on from where they stopped: they need no load."""
     point: LoadPoint | None = None
+    identities: Mapping[TableName, Identities] | None = None
+    """Which columns the new views are loaded from; None until the sources have said it."""
     phase: str = "waiting for the sources"
     begun: float = field(default_factory=time.monotonic)
     task: Future[list[ManagedView]] | None = None
@@ -89,9 +106,13 @@ class Change:
     def sources(self) -> set[SourceName]:
         return {source for plan in self.build for source in plan.sources}
 
+    @property
+    def names(self) -> list[ViewName]:
+        return [*(plan.view.name for plan in self.build), *(view.name for view in self.resume)]
+
 
 class Building:
-    """Does one change at a time."""
+    """Does one change at a time, the others wait."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -100,14 +121,16 @@ class Building:
         """Somebody waits for it: a failure ends the run instead of being noted."""
         self.trouble: dict[ViewName, str] = {}
         """Views that could not be built, and why."""
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="headwater-build")
+        self.threads = pool("build", 1)
+        self._waiting: deque[Change] = deque()
 
     @property
     def busy(self) -> bool:
-        return self.change is not None
+        return self.change is not None or bool(self._waiting)
 
-    def close(self) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
+    def queue(self, change: Change) -> None:
+        """Do this change after what is under way."""
+        self._waiting.append(change)
 
     def begin(self, change: Change) -> None:
         """Start a change; `step` takes it on."""
@@ -119,10 +142,14 @@ class Building:
             self._engine.meter.loading([plan.view.name for plan in change.build])
 
     def step(self) -> None:
+        if self.change is None and self._waiting:
+            self.begin(self._waiting.popleft())
         change = self.change
         if change is None:
             return
-        if not change.build or change.joins_at is not None:
+        if change.resume and not change.managers:
+            self._manage(change, [view.revived() for view in change.resume])
+        elif not (change.build or change.resume) or change.joins_at is not None:
             self._show_when_in_step(change)
         elif change.managers:
             self._join_when_near(change)
@@ -131,21 +158,25 @@ class Building:
         elif time.monotonic() >= change.retry_at:
             self._load_when_known(change)
 
-    def failed(self, why: str) -> None:
+    def failed(self, why: str, fix: str = "") -> None:
         """A view that was being built cannot be: the whole change is given up, nobody saw anything of it."""
         change, self.change = self.change, None
         if change is None:
             return
         engine = self._engine
-        change.error = change.error or HeadwaterError(why, "correct it, then run 'headwater apply' again")
+        change.error = change.error or HeadwaterError(why, fix or "correct it, then run 'headwater apply' again")
         for manager in change.managers:
             engine.managers.remove(manager.key)
             engine.merging.remove(manager.view)
-            engine.chores.discard(manager.view.state.folder)
+            if not change.resume:
+                engine.chores.discard(manager.view.state.folder)
         engine.storage.delete(POINT)
         self.trouble |= {plan.view.name: change.error.what for plan in change.build}
         engine.meter.load = None
         engine.requests.ended(change.error)
+        if change.resume:
+            engine.meter.note(f"not resumed: {', '.join(change.names)}: {why}")
+            return
         if self.must_succeed or not engine.views:
             raise change.error
         engine.meter.note(f"not built: {', '.join(self.trouble)}: {why}")
@@ -155,6 +186,9 @@ class Building:
     def _load_when_known(self, change: Change) -> None:
         """Choose L: a moment at which everything that has a number is known, new tables included."""
         engine = self._engine
+        if change.identities is None and not self._identified(change):
+            return
+        assert change.identities is not None
         if change.point is None:
             for source in change.sources:
                 poller = engine.pollers[source]
@@ -163,7 +197,7 @@ class Building:
             newest = engine.journal.newest
             seq = Seq(max(newest.hi if newest else 0, engine.cut.seq))
             positions = {name: poller.numbered for name, poller in engine.pollers.items()}
-            change.point = LoadPoint(seq, positions, change.fingerprints)
+            change.point = LoadPoint(seq, positions, change.fingerprints, change.identities)
             engine.storage.put(POINT, change.point.to_json())
         families = self._parent_families(change)
         if families:
@@ -172,23 +206,49 @@ class Building:
                 self._unite(first, family)
             first.stop_at(change.point.seq)
         change.phase = "copying"
-        change.task = self._threads.submit(self._load, change)
+        change.task = self.threads.submit(self._load, change)
+
+    def _identified(self, change: Change) -> bool:
+        """Learn which columns the new views mean; from then on every poll compares. False: not yet, or not possible."""
+        engine = self._engine
+        try:
+            found = identities_now(engine.catalog, change.build)
+            engine.poll_from_now(change.sources)
+        except HeadwaterError as error:
+            if error.retry_helps and not engine.stopping:
+                change.phase, change.retry_at = f"waits: {error.what}", time.monotonic() + PAUSE_SECONDS
+            else:
+                change.error = error
+                self.failed(error.what, error.fix)
+            return False
+        if change.point is not None and not change.point.means(found):
+            change.point = None
+        change.identities, change.begun = found, time.monotonic()
+        for plan in change.build:
+            engine.watch.add(plan, {t: found[t] for t in plan.view.base_tables})
+        return True
 
     def _load(self, change: Change) -> list[ManagedView]:
+        with in_words():
+            return self._loaded(change)
+
+    def _loaded(self, change: Change) -> list[ManagedView]:
         """In the background: copy the tables as of the point, compute the views from the copies."""
         engine, point = self._engine, change.point
         assert point is not None
+        assert change.identities is not None
         catalog = SourceCatalog(engine.config)  # connections of its own
         spark = engine.spark.newSession()  # and temporary views of its own
         built: dict[TableName, ManagedView] = {}
         try:
-            staged = Staging(spark, engine.config, catalog, StagedCut(point.seq, point.positions))
+            at = StagedCut(point.seq, point.positions, identities=change.identities)
+            staged = Staging(spark, engine.config, catalog, at)
             staged.copy(wanted(change.build), engine.meter.copied)
             reached(Step.STAGED)
             for plan in change.build:
                 engine.meter.joining(plan.view.name)
                 change.phase = f"joining {plan.view.name}"
-                view = new_view(engine.storage, plan)
+                view = new_view(engine.storage, plan, change.identities)
                 tables = {t: staged.table(t) for t in plan.view.base_tables}
                 tables |= {
                     view_table(p): self._parent(spark, built.get(view_table(p)) or engine.views[p], plan, point.seq)
@@ -229,17 +289,22 @@ class Building:
             change.task = None
             if error.retry_helps and not self._engine.stopping:
                 change.phase, change.retry_at = f"waits: {error.what}", time.monotonic() + PAUSE_SECONDS
+                if isinstance(error, PositionTrimmed):  # it will not come back: load as of a newer one
+                    change.point = None
                 return
             change.error = error
             self.failed(error.what)
             return
+        self._manage(change, views)
+
+    def _manage(self, change: Change, views: Sequence[ManagedView]) -> None:
+        """The new views get managers, which catch up with what happened since."""
         families: dict[ViewName, Family] = {}
         for view in views:
             family = self._family(view.plan, families)
             families[view.name] = family
-            change.managers.append(
-                self._engine.managers.add(view, family, self._engine.config.parallel, joins_at=FOREVER)
-            )
+            parallel, whole = self._engine.config.parallel, bool(change.resume)
+            change.managers.append(self._engine.managers.add(view, family, parallel, FOREVER, whole))
         change.phase = "catching up"
         self._join_when_near(change)
 
@@ -267,8 +332,9 @@ class Building:
             change.joins_at, [m.key for m in change.managers]
         ):
             return
-        names = (*change.drop, *(plan.view.name for plan in change.build))
-        gone = [engine.views.pop(n) for n in names if n in engine.views]
+        names = (*change.drop, *change.names)
+        again = {manager.key for manager in change.managers}
+        gone = [view for view in (engine.views.pop(n) for n in names if n in engine.views) if view.key not in again]
         folders = [view.state.folder for view in gone]
         folders += [engine.others.pop(n).folder for n in names if n in engine.others]
         for manager in change.managers:
@@ -277,7 +343,7 @@ class Building:
         for view in gone:
             engine.managers.remove(view.key)
             engine.merging.remove(view)
-        engine.watch.limit_to(v.plan for v in engine.views.values())
+        engine.watch.limit_to([*(v.plan for v in engine.views.values()), *self._plans_to_come()])
         self.change = None
         self.trouble = {name: why for name, why in self.trouble.items() if name not in change.drop}
         engine.meter.load = None
@@ -286,6 +352,9 @@ class Building:
         for folder in folders:
             engine.chores.discard(folder)
         engine.requests.ended(None)
+
+    def _plans_to_come(self) -> list[ViewPlan]:
+        return [plan for change in self._waiting for plan in (*change.build, *(v.plan for v in change.resume))]
 
     # ---------------------------------------------------------------- families
 
@@ -314,3 +383,16 @@ class Building:
         for manager in self._engine.managers.all.values():
             if manager.family is other:
                 manager.family = family
+
+
+def identities_now(catalog: SourceCatalog, plans: Sequence[ViewPlan]) -> dict[TableName, Identities]:
+    """Which columns these views mean, as their sources have them now."""
+    used: dict[TableName, dict[str, None]] = {}
+    for plan in plans:
+        for table in plan.view.base_tables:
+            used.setdefault(table, {}).update(dict.fromkeys(plan.schemas[table].names))
+    found: dict[TableName, Identities] = {}
+    for source in sorted({table.source for table in used}):
+        own = {table: list(columns) for table, columns in used.items() if table.source == source}
+        found |= catalog.source(source).identities(own)
+    return found

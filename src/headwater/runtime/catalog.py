@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headwater.model.errors import ConfigError, UnknownName, ViewSqlError
+from headwater.model.errors import ConfigError, SourceUnavailable, UnknownName, ViewSqlError
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import TableSchema
 from headwater.model.source import Source
 from headwater.runtime.config import Config
+from headwater.runtime.remembered import recall, remember
 from headwater.sources import connect
+from headwater.storage import Storage
 
 if TYPE_CHECKING:  # the parser is imported by those who parse: reading must answer at once
     from headwater.algebra import ParsedView
     from headwater.algebra.view import ViewDefinition
+
+
+AWAY = (SourceUnavailable, ConfigError)
+"""What a source raises that cannot be reached; a file that is not there looks like a mistake in its url at first."""
 
 
 class SourceCatalog:
@@ -24,12 +30,29 @@ class SourceCatalog:
         self._config = config
         self._sources: dict[SourceName, Source] = {}
         self._tables: dict[SourceName, Mapping[TableName, TableSchema]] = {}
+        self._memory: Storage | None = None
+
+    def recall_from(self, storage: Storage) -> None:
+        """From now on, a source that is away is what it was when it was last seen."""
+        self._memory = storage
+
+    def remember(self, tables: Iterable[TableName]) -> None:
+        """Keep what the sources said of these tables, for a time when they are away."""
+        wanted = sorted(set(tables))
+        for source in sorted({t.source for t in wanted}):
+            known = self._tables.get(source, {})
+            if self._memory is not None and all(t in known for t in wanted if t.source == source):
+                remember(self._memory, source, [known[t] for t in wanted if t.source == source])
 
     def sources(self) -> Sequence[str]:
         return list(self._config.sources)
 
     def adopt(self, config: Config) -> None:
-        """The project names other sources now."""
+        """The project names other sources now, or calls itself something else there."""
+        for name, source in list(self._sources.items()):
+            if config.sources.get(name) != self._config.sources.get(name):
+                source.close()
+                del self._sources[name]
         self._config = config
 
     def source(self, name: str) -> Source:
@@ -42,8 +65,21 @@ class SourceCatalog:
 
     def described(self, name: SourceName) -> Mapping[TableName, TableSchema]:
         if name not in self._tables:
-            self._tables[name] = self.source(name).describe()
+            try:
+                self._tables[name] = self.source(name).describe()
+            except AWAY:
+                recalled = self._recalled(name)
+                if not recalled:
+                    raise
+                self._tables[name] = recalled
         return self._tables[name]
+
+    def recalls(self, name: SourceName) -> bool:
+        """Whether something is known of a source without asking it."""
+        return bool(self._recalled(name))
+
+    def _recalled(self, name: SourceName) -> dict[TableName, TableSchema]:
+        return recall(self._memory, name) if self._memory is not None else {}
 
     def refresh(self, name: SourceName) -> Mapping[TableName, TableSchema]:
         """Ask the source anew."""
@@ -54,7 +90,16 @@ class SourceCatalog:
         return [str(name).partition(".")[2] for name in self.described(SourceName(source))]
 
     def resolve(self, source: str, schema: str, table: str) -> TableSchema:
-        name = self.source(source).resolve(schema, table)
+        try:
+            name = self.source(source).resolve(schema, table)
+        except AWAY:
+            recalled = self._recalled(SourceName(source))
+            alike = [
+                n for n in recalled if n.table.lower() == table.lower() and schema.lower() in ("", n.schema.lower())
+            ]
+            name = next((n for n in alike if n.table == table), alike[0] if alike else None)
+            if name is None:
+                raise
         found = None if name is None else self.described(SourceName(source)).get(name)
         if found is None:
             written = f"{schema}.{table}" if schema else table

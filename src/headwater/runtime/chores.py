@@ -4,14 +4,17 @@ nothing here can change what a reader sees at any retained state."""
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import Seq
 from headwater.runtime.compaction import Compacted, compact_files, log_files, worth_compacting
+from headwater.runtime.failures import in_words
 from headwater.runtime.steps import Step, reached
+from headwater.runtime.threads import pool
 from headwater.warehouse.publishing import publish_view
 from headwater.warehouse.reading import Pinned
 from headwater.warehouse.sessions import pins
@@ -40,7 +43,7 @@ class Chores:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="headwater-chores")
+        self.threads = pool("chores", 1)
         self._compaction: _Compaction | None = None
         self._publishing: Future[None] | None = None
         self._retired: list[tuple[float, str, tuple[str, ...]]] = []
@@ -58,7 +61,7 @@ class Chores:
             self._retire()
         publish = self._engine.config.publish_seconds
         if publish and self._due("publish", publish) and (self._publishing is None or self._publishing.done()):
-            self._publishing = self._pool.submit(self._publish)
+            self._publishing = self.threads.submit(self._publish)
         if self._engine.cut.number - self._tidied >= TIDY_CUTS and self._compaction is None:
             self._tidied = self._engine.cut.number
             self._engine.cuts.tidy()
@@ -74,9 +77,6 @@ class Chores:
     def discard(self, folder: str) -> None:
         """A view's folder that no cut names any more goes, when nobody can be reading it."""
         self._retired.append((time.monotonic(), folder, ()))
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
 
     @property
     def horizon(self) -> Seq:
@@ -124,9 +124,13 @@ class Chores:
                 with view.lock:
                     names = worth_compacting(log_files(table), horizon)
                 if names:
-                    job = self._pool.submit(compact_files, engine.spark, engine.storage, table, names, horizon)
+                    job = self.threads.submit(self._compact, table, names, horizon)
                     self._compaction = _Compaction(view, table, horizon, job)
                     return
+
+    def _compact(self, table: ChangelogTable, names: Sequence[str], horizon: Seq) -> Compacted:
+        with in_words():
+            return compact_files(self._engine.spark, self._engine.storage, table, names, horizon)
 
     def _finish_compaction(self) -> None:
         if self._compaction is None or not self._compaction.job.done():
@@ -135,9 +139,7 @@ class Chores:
         try:
             done = work.job.result()
         except HeadwaterError as error:
-            self._engine.meter.halted(
-                work.view.name, f"compaction did not succeed and will be tried again: {error.what}"
-            )
+            self._engine.meter.note(f"compaction of {work.view.name} will be tried again: {error.what}")
             return
         self._commit(work.view, work.table, work.horizon, done)
 

@@ -8,7 +8,7 @@ backlog of many, all ready at once, is shown in one cut (its states stay readabl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from headwater.model.names import Seq
 from headwater.runtime.managers import Finished
 from headwater.runtime.merging import Actions, Group
 from headwater.runtime.steps import Step, reached
+from headwater.runtime.threads import pool
 from headwater.runtime.views import Committed, ManagedView
 
 if TYPE_CHECKING:
@@ -54,16 +55,13 @@ class Committing:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._threads = ThreadPoolExecutor(8, thread_name_prefix="headwater-commit")
+        self.threads = pool("commit", 8)
         self._commits: list[_Commit] = []
         self._ahead: list[tuple[Finished, Future[Committed]]] = []
 
     @property
     def busy(self) -> bool:
         return bool(self._commits or self._ahead)
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
 
     def wait(self, seconds: float) -> None:
         """Until some commit is done."""
@@ -100,6 +98,8 @@ class Committing:
         if finished.written is not None:
             view.settle(view.commit(finished.written), batch.hi)
         view.state = replace(view.state, seq=batch.hi, through=batch.hi)
+        if batch.whole:
+            view.skipped(batch.lo, batch.hi)
 
     def ahead(self, finished: Finished) -> None:
         """A convergent view waits for nobody."""
@@ -107,14 +107,14 @@ class Committing:
         if finished.written is None:
             view.settle_ahead(Committed(view.state.version, view.state.auxiliary), batch.lo, batch.hi)
         else:
-            self._ahead.append((finished, self._threads.submit(view.commit, finished.written)))
+            self._ahead.append((finished, self.threads.submit(view.commit, finished.written)))
 
     def _start(self, group: Group, transaction: WarehouseTransaction) -> _Commit:
         parts = []
         for actions in transaction.actions:
             view, payload = group.views.get(actions.view), actions.actions
             if view is not None and isinstance(payload, Actions):
-                parts.append(_Part(view, payload.through, self._threads.submit(view.commit, payload.written)))
+                parts.append(_Part(view, payload.through, self.threads.submit(view.commit, payload.written)))
         return _Commit(group, transaction, parts)
 
     def _settle(self, commit: _Commit) -> None:

@@ -12,8 +12,10 @@ from headwater.model.source import SourceSpec
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.compaction import log_files
 from headwater.runtime.config import Config
+from headwater.runtime.failures import in_words
 from headwater.runtime.families import Batch
 from headwater.runtime.jobs import Written, run_wave
+from headwater.runtime.living_spark import LivingSpark
 from headwater.runtime.managers import ViewManager
 from headwater.runtime.recompute import Refresh, recompute
 from headwater.runtime.steps import Step, reached
@@ -31,23 +33,27 @@ UNKNOWN_ROWS = 1_000_000
 class Computing:
     """Called by the managers' threads."""
 
-    def __init__(self, config: Config, spark: SparkSession, catalog: SourceCatalog, storage: Storage) -> None:
-        self.config, self._spark, self._catalog, self._storage = config, spark, catalog, storage
+    def __init__(self, config: Config, spark: LivingSpark, catalog: SourceCatalog, storage: Storage) -> None:
+        self.config, self._living, self._catalog, self._storage = config, spark, catalog, storage
 
     def __call__(self, manager: ViewManager, batch: Batch) -> Written:
+        with in_words():
+            return self._compute(self._living.session, manager, batch)
+
+    def _compute(self, spark: SparkSession, manager: ViewManager, batch: Batch) -> Written:
         view = manager.view
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(view.name))
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(view.name))
         if view.periodic:
             parents = {view_table(p.view.name): _parent(p.view, batch) for p in manager.parents}
-            written = recompute(self._spark, self.config, view, Refresh(batch, parents))
+            written = recompute(spark, self.config, view, Refresh(batch, parents))
         else:
-            work = self._work(manager, batch)
-            written = run_wave(self._spark, view.plan, work, view.target(str(batch)), view.aggregation(batch.hi))
+            work = self._work(manager, batch, spark.sparkContext.defaultParallelism)
+            written = run_wave(spark, view.plan, work, view.target(str(batch)), view.aggregation(batch.hi))
         view.compute_ahead(written)
         reached(Step.COMPUTED)
         return written
 
-    def _work(self, manager: ViewManager, batch: Batch) -> WaveWork:
+    def _work(self, manager: ViewManager, batch: Batch, cores: int) -> WaveWork:
         plan, view = manager.view.plan, manager.view.plan.view
         tables = self._catalog.schemas(view)
         rows = sum(n for s in batch.segments for t, (_, n) in s.tables.items() if t in plan.base)
@@ -63,8 +69,9 @@ class Computing:
             sizes={t: UNKNOWN_ROWS if s.rows is None else s.rows for t, s in tables.items()},
             leading={t: frozenset(i[0] for i in (s.key, *s.indexes) if i) for t, s in tables.items()},
             parents={view_table(p.view.name): _parent(p.view, batch) for p in manager.parents},
-            parts=max(1, min(self._spark.sparkContext.defaultParallelism, rows // ROWS_PER_PART)),
-            every=view.every if view.level is Level.COMPLETE else 0,
+            parts=max(1, min(cores, rows // ROWS_PER_PART)),
+            every=view.every if view.level is Level.COMPLETE and not batch.whole else 0,
+            identities=manager.view.identities,
         )
 
     def _specs(self, tables: tuple[TableName, ...]) -> Mapping[SourceName, SourceSpec]:

@@ -1,7 +1,8 @@
 """headwater.toml: where the sources and the warehouse are, and the few settings there are.
 
 Found from the current folder upward. `${NAME}` in any value is replaced by that environment variable, so secrets stay
-out of the file; they also stay out of every message and out of the warehouse.
+out of the file; they also stay out of every message and out of the warehouse. A variable of a source that is not set
+matters only to those who connect to it (`source_config`); any other is an error here.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
 from headwater.model.source import SourceSpec
+from headwater.runtime.source_config import VARIABLE, source_spec
 
 FILE = "headwater.toml"
-SCHEMES = ("postgresql", "postgres", "sqlite", "memory")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class Config:
     parts_seconds: float = 10.0
     """How long the parts of a global transaction wait for each other."""
     chunk_rows: int = 250_000
+    lost_history: str = "halt"
+    """When a source's past cannot be continued (a restored backup, a rewritten column): "halt" its views and say so, or
+    "reload" them."""
     spark_master: str = "local[*]"
     spark_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,11 +67,15 @@ _SETTINGS: Mapping[str, Mapping[str, tuple[str, type]]] = {
         "sequencing": ("sequencing", str),
         "parts_seconds": ("parts_seconds", float),
         "chunk_rows": ("chunk_rows", int),
+        "lost_history": ("lost_history", str),
     },
     "spark": {"master": ("spark_master", str), "options": ("spark_options", dict)},
     "views": {"path": ("views", str)},
 }
-_CHOICES: Mapping[str, tuple[str, ...]] = {"sequencing": ("dependency", "sequential", "batched")}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "sequencing": ("dependency", "sequential", "batched"),
+    "lost_history": ("halt", "reload"),
+}
 _LEAST: Mapping[str, float] = {
     "history": 0,
     "publish_seconds": 0,
@@ -100,7 +108,7 @@ def load_config(start: Path | str = ".") -> Config:
         raise ConfigError(f"{path} is not valid TOML: {error}", "correct that line") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text", "save it as UTF-8") from error
-    raw = _expand(raw, path, "")
+    raw = {section: value if section == "sources" else _expand(value, path, section) for section, value in raw.items()}
     for section in raw:
         if section not in (*_SETTINGS, "sources"):
             raise UnknownName("section", section, [*_SETTINGS, "sources"], f"in {path}")
@@ -120,23 +128,10 @@ def load_config(start: Path | str = ".") -> Config:
 
 
 def _sources(raw: Mapping[str, Any], path: Path) -> dict[SourceName, SourceSpec]:
-    sources = {}
-    for name, settings in _table(raw, "sources", path).items():
-        if not isinstance(settings, dict) or "url" not in settings:
-            raise ConfigError(f"[sources.{name}] in {path} has no url", 'add one, such as url = "sqlite:///crm.db"')
-        for key in settings:
-            if key != "url":
-                raise UnknownName("setting", key, ["url"], f"in [sources.{name}] of {path}")
-        url = settings["url"]
-        scheme = url.partition(":")[0] if isinstance(url, str) else ""
-        if scheme not in SCHEMES:
-            raise UnknownName("kind of source", scheme, SCHEMES[:3], f"in the url of [sources.{name}] of {path}")
-        if scheme == "sqlite":
-            url = f"sqlite:///{path.parent / url.removeprefix('sqlite:///')}"  # four slashes: an absolute path
-        sources[SourceName(name)] = SourceSpec(SourceName(name), url)
-    if not sources:
+    settings = _table(raw, "sources", path)
+    if not settings:
         raise ConfigError(f"{path} names no source", 'add one: [sources.shop] with url = "postgresql://…"')
-    return sources
+    return {SourceName(name): source_spec(name, given, path) for name, given in settings.items()}
 
 
 def _table(raw: Mapping[str, Any], section: str, path: Path) -> dict[str, Any]:
@@ -177,4 +172,4 @@ def _expand(value: Any, path: Path, where: str) -> Any:
             )
         return found
 
-    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", replace, value)
+    return VARIABLE.sub(replace, value)

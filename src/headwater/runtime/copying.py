@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from headwater.model.changelog import COUNT, consolidate
 from headwater.model.conditions import Condition
-from headwater.model.names import Position
+from headwater.model.names import Position, TableName
+from headwater.model.schema import Identities
 from headwater.model.source import Chunk, SourceSpec
 from headwater.runtime.failures import telling
 from headwater.runtime.tasks import Batches, connected, reachable
@@ -30,6 +31,7 @@ class ScanWork:
     schema: pa.Schema
     chunks: tuple[Chunk, ...]
     conditions: tuple[Condition, ...] = ()
+    identities: Mapping[TableName, Identities] = field(default_factory=dict)
 
 
 def staging_name(chunk: Chunk) -> str:
@@ -51,6 +53,7 @@ def staging(work: ScanWork) -> Callable[[Batches], Batches]:
 
 def _stage(work: ScanWork, chunk: Chunk) -> int:
     source = connected(work.spec)
+    source.expect(work.identities)
     schema = pa.schema([*work.schema, pa.field(COUNT, pa.int64())])
     with reachable():
         parts = [

@@ -10,17 +10,18 @@ itself decides little; the decisions are in `numbering`, `families`, `wave`, the
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
 from headwater.integrator.journal import Journal, read_changes
+from headwater.integrator.numbering import number
 from headwater.integrator.relevance import relevant
 from headwater.merge import Sequencing
-from headwater.model.errors import SourceUnavailable
-from headwater.model.names import Seq, SourceName, ViewName
+from headwater.model.errors import CaptureMissing, HeadwaterError, SchemaChanged, SourceUnavailable
+from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.runtime import startup
 from headwater.runtime.building import Building
 from headwater.runtime.catalog import SourceCatalog
@@ -30,6 +31,7 @@ from headwater.runtime.computing import Computing
 from headwater.runtime.config import Config
 from headwater.runtime.families import Batch
 from headwater.runtime.integration import Integration
+from headwater.runtime.living_spark import LivingSpark
 from headwater.runtime.managers import Failed, Finished, Managers, ViewManager
 from headwater.runtime.merging import Merging
 from headwater.runtime.pacing import Pacing
@@ -40,11 +42,14 @@ from headwater.runtime.report import Report
 from headwater.runtime.requests import Requests
 from headwater.runtime.retention import Retention
 from headwater.runtime.schema_watch import SchemaWatch
+from headwater.runtime.startup import Beginning
 from headwater.runtime.steps import Step, reached
-from headwater.runtime.views import ManagedView
+from headwater.runtime.threads import end, pool
+from headwater.runtime.views import Halt, ManagedView
+from headwater.sources import connect
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog, ViewState
-from headwater.warehouse.format import check_format
+from headwater.warehouse.format import check_same, claim
 from headwater.warehouse.lock import Lock
 
 QUIET_CUT_SECONDS = 1.0
@@ -54,13 +59,13 @@ QUIET_CUT_SECONDS = 1.0
 class Engine:
     """Maintains the views of one project. `with Engine(…) as engine: engine.start(plans); engine.run(…)`."""
 
-    watch: SchemaWatch
-
     def __init__(
         self, config: Config, spark: SparkSession, catalog: SourceCatalog, progress: Progress | None = None
     ) -> None:
-        self.config, self.spark, self.catalog = config, spark, catalog
+        self.config, self.living, self.catalog = config, LivingSpark(config, spark), catalog
         self.storage = Storage(config.warehouse)
+        self.identity = ""
+        """The warehouse's: looked at before anything is written."""
         self.cuts = CutLog(self.storage)
         self.views: dict[ViewName, ManagedView] = {}
         """The views that are maintained and shown."""
@@ -77,13 +82,14 @@ class Engine:
     def __enter__(self) -> Engine:
         try:
             self._lock.acquire()
-            check_format(self.storage, create=True)
-            self.polling = ThreadPoolExecutor(2 * len(self.config.sources) + 1, thread_name_prefix="headwater-poll")
-            self.journal = Journal(self.storage)
+            self.identity = claim(self.storage)
+            self.polling = pool("poll", 2 * len(self.config.sources) + 1)
+            self.watch = SchemaWatch(self.catalog)
+            self.journal = Journal(self.storage, self.identity)
             self.integration = Integration(self)
             self.managers = Managers(self.journal, self.config.batch_changes, self.config.managers)
             self.merging = Merging(Sequencing(self.config.sequencing))
-            self.compute = Computing(self.config, self.spark, self.catalog, self.storage)
+            self.compute = Computing(self.config, self.living, self.catalog, self.storage)
             self.pacing = Pacing(self)
             self.committing = Committing(self)
             self.building = Building(self)
@@ -99,21 +105,67 @@ class Engine:
     def __exit__(self, *error: object) -> None:
         self.stopping = True
         if self.managers.busy or self.building.busy:
-            self.spark.sparkContext.cancelAllJobs()
-        self.polling.shutdown(wait=True, cancel_futures=True)
-        self.managers.close()
-        self.building.close()
-        self.committing.close()
+            self.living.cancel_jobs()
+        self.managers.cancel()
         self.requests.close()
-        self.chores.close()
+        end(
+            self.polling,
+            self.managers.threads,
+            self.building.threads,
+            self.committing.threads,
+            self.requests.threads,
+            self.chores.threads,
+        )
         self.report.close()
         for poller in self.pollers.values():
             poller.close()
         self._lock.release()
 
-    def start(self, plans: Mapping[ViewName, ViewPlan], build: bool = True) -> None:
-        """Recover, check the captures, go on where the last run ended; begin to build new views and drop old ones."""
-        startup.start(self, plans, build)
+    @property
+    def spark(self) -> SparkSession:
+        """Asked for each time: the one before may have died."""
+        return self.living.session
+
+    def start(
+        self,
+        plans: Mapping[ViewName, ViewPlan],
+        build: bool = True,
+        heal: bool | None = None,
+        unresolved: Mapping[ViewName, HeadwaterError] = MappingProxyType({}),
+    ) -> None:
+        """Recover, look at the sources, go on where the last run ended; begin to build new views and drop old ones.
+        `heal`: load views again that cannot go on; else as the project's [run] lost_history says. `unresolved` views
+        mean nothing at present: they stay as they are."""
+        heal = self.config.lost_history == "reload" if heal is None else heal
+        startup.start(self, plans, Beginning(build, heal, unresolved))
+
+    # ---------------------------------------------------------------- sources
+
+    def add_pollers(self, sources: Collection[SourceName], known: Mapping[SourceName, Position]) -> None:
+        """Poll these sources from where they are known to have been."""
+        for source in sorted(set(sources) - set(self.pollers)):
+            # connections of their own: an adapter serves one thread at a time, and the catalog's serves the main one
+            spec = self.config.sources[source]
+            self.pollers[source] = Poller(connect(spec), connect(spec), self.polling, known[source])
+
+    def poll_from_now(self, sources: set[SourceName]) -> None:
+        """Poll sources that no view relies on so far, from where they are now. The journal notes it: whatever it knew
+        of their positions may belong to another past."""
+        for source in sources - self.watch.sources:
+            if source in self.pollers:
+                self.pollers.pop(source).close()
+        new = {s: self.catalog.source(s).position() for s in sorted(sources) if s not in self.pollers}
+        if not new:
+            return
+        generations = {s: capture.generation for s in new if (capture := self.catalog.source(s).capture()) is not None}
+        self.add_pollers(new, new)
+        self.generations = {**self.generations, **generations}
+        newest = self.journal.newest
+        lo = Seq(max(newest.hi if newest else 0, self.cut.seq))
+        known = {**self.cut.positions, **(newest.positions if newest else {})}
+        positions = {**known, **{name: poller.numbered for name, poller in self.pollers.items()}}
+        check_same(self.storage, self.identity)
+        self.journal.append(number(lo, positions, {}))
 
     # ------------------------------------------------------------------- loop
 
@@ -237,27 +289,41 @@ class Engine:
         for source in view.plan.sources:  # perhaps a table was changed under it: then that is the better reason
             self.halt(self.watch.check(source))
         if view.live:
-            self.halt_view(view, outcome.error.what)
+            self.halt_view(view, self._halt_for(view, outcome.error))
 
-    def halt(self, reasons: Mapping[str, str]) -> None:
+    def _halt_for(self, view: ManagedView, error: HeadwaterError) -> Halt:
+        """A value or an expression that cannot be computed is no loss: the journal goes on, and so can the view."""
+        if isinstance(error, (CaptureMissing, SchemaChanged)):
+            self.watch.broke([view.state.fingerprint])
+            return Halt(error.what, error.fix or "'headwater apply' loads it again")
+        fix = f"correct it at the source, then 'headwater resume {view.name}' goes on from where it stopped"
+        return Halt(error.what, fix, resumable=True)
+
+    def halt(self, reasons: Mapping[str, Halt]) -> None:
         """Stop maintaining the views with these fingerprints, and those that read them."""
         for manager in list(self.managers.all.values()):
             why = reasons.get(manager.view.state.fingerprint)
             if why is not None and manager.view.live:
                 self.halt_view(manager.view, why)
+        for view in self.views.values():  # halted before, and now for good
+            why = reasons.get(view.state.fingerprint)
+            if why is not None and view.state.resumable:
+                view.halt(why)
+                self.show_cut()
 
-    def halt_view(self, view: ManagedView, why: str) -> None:
+    def halt_view(self, view: ManagedView, why: Halt) -> None:
         manager = self.managers.all.get(view.key)
         children = list(self.managers.children(manager)) if manager is not None else []
         view.halt(why)
-        self.meter.halted(view.name, why)
+        self.meter.halted(view.name, why.reason, why.fix)
         self.managers.remove(view.key)
         self.merging.remove(view)
         if self.views.get(view.name) is not view:
-            self.building.failed(f"view {view.name}: {why}")
+            self.building.failed(f"view {view.name}: {why.reason}", why.fix)
         for child in children:
             if child.view.live:
-                self.halt_view(child.view, f"view {view.name}, which it reads, is halted: {why}")
+                said = f"view {view.name}, which it reads, is halted: {why.reason}"
+                self.halt_view(child.view, replace(why, reason=said))
         self.show_cut()
 
     # -------------------------------------------------------------------- cut
@@ -271,9 +337,11 @@ class Engine:
         live = [v.state.seq for v in self.views.values() if v.live]
         seq = Seq(max(self.cut.seq, min(live, default=self.merging.numbered)))
         segment = self.journal.at(seq)
-        positions = segment.positions if segment is not None and segment.hi > self.cut.seq else self.cut.positions
+        positions = segment.positions if segment is not None and segment.hi >= self.cut.seq else self.cut.positions
         views = {**self.others, **{name: view.state for name, view in self.views.items()}}
-        self.cut = self.cuts.append(Cut(self.cut.number + 1, seq, dict(positions), self.generations, views))
+        check_same(self.storage, self.identity)
+        number, generations = self.cut.number + 1, self.generations
+        self.cut = self.cuts.append(Cut(number, seq, dict(positions), generations, views, warehouse=self.identity))
         self._moved = time.monotonic()
         self.retention.note()
         reached(Step.SHOWN)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 import headwater.model.errors as errors
@@ -20,12 +21,41 @@ from headwater.model.errors import HeadwaterError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_DEATH_FIX = "it is computed again by itself; if this goes on, look at the machine's memory"
 _MARK = "headwater-error "
 _MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
 
 
 class TaskError(RuntimeError):
     """Carries a HeadwaterError as text."""
+
+
+class ProcessDied(HeadwaterError):
+    """A process that computed for us is gone: a Python worker, the daemon it is forked from, an executor, the JVM.
+    What it was doing is done again; time is all that is lost."""
+
+    retry_helps = True
+
+
+_DEATHS = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect",
+    "Failed to read data from the Python worker",
+    "Python worker daemon",
+    "java.io.EOFException",
+    "java.net.SocketException",
+    "java.net.ConnectException",
+    "Connection reset",
+    "Broken pipe",
+    "SparkContext was shut down",
+    "stopped SparkContext",
+    "SparkContext is stopped",
+    "ExecutorLostFailure",
+    "Executor heartbeat timed out",
+    "Slave lost",
+    "Remote RPC client disassociated",
+)
+"""Words in Spark's message that tell a dead process from a computation that cannot be done."""
 
 
 class ComputationFailed(HeadwaterError):
@@ -55,8 +85,12 @@ def in_words() -> Iterator[None]:
     """On the driver: what Spark raises becomes the error that happened in the task."""
     try:
         yield
-    except PySparkException as error:
+    except HeadwaterError:
+        raise
+    except (PySparkException, Py4JError) as error:
         raise translated(error) from error
+    except ConnectionError as error:  # py4j's own sockets: sources' errors are Headwater's own by now
+        raise ProcessDied(f"the JVM does not answer: {error}", _DEATH_FIX) from error
 
 
 def translated(error: Exception) -> HeadwaterError:
@@ -68,6 +102,11 @@ def translated(error: Exception) -> HeadwaterError:
         made: HeadwaterError = kind.__new__(kind)
         HeadwaterError.__init__(made, raw["what"], raw["fix"])
         return made
+    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+        return ProcessDied("the JVM does not answer: it has ended, or was killed", _DEATH_FIX)
+    death = next((mark for mark in _DEATHS if mark in text), None)
+    if death is not None and "Traceback (most recent call last)" not in text.partition(death)[0]:
+        return ProcessDied(f"a process that computed for it died ({death})", _DEATH_FIX)
     lines = [line for line in text.strip().splitlines() if line.strip()]
     said = next((line for line in lines if line.lstrip().startswith("[")), lines[0] if lines else repr(error))
     if "Traceback" in text:

@@ -24,6 +24,8 @@ class Batch:
     lo: Seq
     hi: Seq
     segments: tuple[Segment, ...]
+    whole: bool = False
+    """All of it is one state: how a view that was halted takes what has happened since."""
 
     def __str__(self) -> str:
         return f"{self.lo}-{self.hi}"

@@ -13,13 +13,13 @@ import pyarrow as pa
 from headwater.integrator.global_transactions import Assembly
 from headwater.integrator.journal import Segment, read_changes
 from headwater.integrator.numbering import number
-from headwater.integrator.relevance import Seqs, rows
-from headwater.model.changelog import SEQ
-from headwater.model.conditions import Condition, meets
-from headwater.model.errors import HeadwaterError
+from headwater.integrator.relevance import Seqs, rows, touching
+from headwater.model.conditions import Condition
+from headwater.model.errors import HeadwaterError, LifeChanged, PositionTrimmed
 from headwater.model.names import Seq, SourceName, TableName
 from headwater.model.source import Poll
 from headwater.runtime.steps import Step, reached
+from headwater.warehouse.format import check_same
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine
@@ -49,11 +49,16 @@ class Integration:
         backlog = engine.managers.backlog(self._readers())
         for poller in engine.pollers.values():
             if backlog.get(poller.name, 0) < 4 * config.batch_changes and poller.name not in self._polls:
-                poller.start(engine.watch.columns(poller.name), config.batch_changes)
+                watch = engine.watch
+                poller.start(watch.columns(poller.name), config.batch_changes, watch.expected(poller.name))
         for poller in engine.pollers.values():
             answer = poller.finish(config.poll_seconds)
             if isinstance(answer, HeadwaterError):
-                if not answer.retry_helps:  # no use in asking a source that is away about its tables
+                if isinstance(answer, LifeChanged):
+                    engine.halt(engine.watch.lost(poller.name, answer))
+                elif isinstance(answer, PositionTrimmed):  # asking again for what is forgotten is no use
+                    engine.halt(engine.watch.check(poller.name) or engine.watch.lost(poller.name, answer))
+                elif not answer.retry_helps:  # no use in asking a source that is away about its tables
                     engine.halt(engine.watch.check(poller.name))
             elif answer is not None and answer.transactions.num_rows:
                 self._arrived = self._arrived if self._polls else time.monotonic()
@@ -86,6 +91,7 @@ class Integration:
         if not ready.polls:
             return
         reached(Step.POLLED)
+        check_same(engine.storage, engine.identity)
         positions = {name: poller.numbered for name, poller in engine.pollers.items()}
         last = engine.journal.newest
         lo = max(last.hi if last else Seq(0), engine.cut.seq)
@@ -137,5 +143,5 @@ def _touched(
     if table not in changes:
         return np.empty(0, np.int64)
     if (table, conditions) not in known:
-        known[table, conditions] = np.unique(meets(changes[table], conditions).column(SEQ).to_numpy())
+        known[table, conditions] = touching(changes[table], conditions)
     return known[table, conditions]

@@ -17,9 +17,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 
 from headwater.algebra.view import quoted
 from headwater.maintenance.aggregate import result_schema
+from headwater.model.changelog import COUNT, SEQ
 from headwater.runtime.failures import in_words, telling
 from headwater.runtime.plans import ViewPlan, arguments, finish, outputs, plain
 from headwater.runtime.spark import spark_types
@@ -99,13 +101,22 @@ def finish_rows(plan: ViewPlan, core: DataFrame, target: Target, groups: Aggrega
     prepared = arguments(plan.view, core)
     keys = [quoted(k.name) for k in plan.view.aggregation.keys]
     if not keys:
-        prepared = prepared.coalesce(1)
+        prepared = (_never_nothing(prepared) if groups.first else prepared).coalesce(1)
     elif parts > 1:
         prepared = prepared.repartition(parts, *keys)
     schema = pa.schema([*result_schema(plan.view.aggregation, plan.types), pa.field(FILE, pa.string())])
     grouped = prepared.mapInArrow(aggregating(groups), spark_types(schema))
     finished = finish(plan.view, grouped, passing=f"{quoted(FILE)} IS NOT NULL")
     return finished.mapInArrow(writing(target), spark_types(FILES))
+
+
+def _never_nothing(prepared: DataFrame) -> DataFrame:
+    """The same rows and one that counts 0. Without GROUP BY there is one group even of nothing, but Spark makes no task
+    for a relation that it knows, or learns while running, to be empty: nobody would be there to say so."""
+    nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in prepared.schema if f.name not in (COUNT, SEQ)]
+    zeros = [F.lit(0).cast("bigint").alias(name) for name in (COUNT, SEQ)]
+    one = prepared.sparkSession.range(1).select(*nulls, *zeros)
+    return prepared.unionByName(one)
 
 
 def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from headwater.integrator.journal import Journal, Segment
@@ -20,6 +20,7 @@ from headwater.model.names import Seq
 from headwater.model.schedule import Schedule, parse_schedule
 from headwater.runtime.families import Batch, Family, some
 from headwater.runtime.jobs import Written
+from headwater.runtime.threads import pool
 from headwater.runtime.views import ManagedView
 
 FOREVER = Seq(2**62)
@@ -63,6 +64,9 @@ class ViewManager:
     refreshed: float = 0.0
     calls: Seq = field(default=Seq(0))
     """Where a periodic view is to be recomputed next, once it is due."""
+    whole: bool = False
+    """Its next batch takes everything there is as one state: it was halted, and what halted it may since have been
+    corrected."""
 
     @property
     def key(self) -> str:
@@ -110,22 +114,24 @@ class Managers:
         """Somebody waits for everything to be shown: periodic views do not wait for their time."""
         self.news_at = 0.0
         self._journal, self._most, self._at_once = journal, most_changes, at_once
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="headwater-wave")
+        self.threads = pool("wave", at_once)
         self._turns = count(1)
 
-    def close(self) -> None:
+    def cancel(self) -> None:
+        """Begin nothing that has not begun."""
         for manager in self.all.values():
             for job in manager.jobs:
                 if job.future is not None:
                     job.future.cancel()
-        self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def add(self, view: ManagedView, family: Family, parallel: int, joins_at: Seq | None = None) -> ViewManager:
+    def add(
+        self, view: ManagedView, family: Family, parallel: int, joins_at: Seq | None = None, whole: bool = False
+    ) -> ViewManager:
         """A manager for a view that holds everything up to `through`."""
         parents = tuple(self._by_name(p) for p in view.plan.parents)
         start = Seq(max(view.state.seq, view.state.through))
         slots = parallel if view.auxiliary is None and not parents and not view.periodic else 1
-        manager = ViewManager(view, family, parents, start, start, slots, joins_at)
+        manager = ViewManager(view, family, parents, start, start, slots, joins_at, whole=whole)
         if view.periodic:
             manager.schedule = parse_schedule(view.plan.view.schedule)
             manager.refreshed = view.state.refreshed or time.time()
@@ -174,7 +180,7 @@ class Managers:
                 relevant = expects(manager, batch)
                 if relevant and free <= 0:
                     break
-                manager.taken = batch.hi
+                manager.taken, manager.whole = batch.hi, False
                 job = Job(batch)
                 manager.jobs.append(job)
                 if manager.view.in_order:
@@ -186,7 +192,7 @@ class Managers:
 
     def _start(self, manager: ViewManager, job: Job, compute: Compute) -> int:
         manager.turn = next(self._turns)
-        job.future = self._threads.submit(compute, manager, job.batch)
+        job.future = self.threads.submit(compute, manager, job.batch)
         return 1
 
     def _next(self, manager: ViewManager) -> Batch | None:
@@ -196,6 +202,8 @@ class Managers:
             return self._next_run(manager)
         if view.periodic:
             return self._next_refresh(manager)
+        if manager.whole:
+            return self._next_whole(manager)
         skip = view.complete or not any(manager in other.parents for other in self.all.values())
         reach = self._affordable(lo, manager.reach) if skip else manager.reach
         hi = manager.family.known(lo, reach, skip)
@@ -219,6 +227,15 @@ class Managers:
             run.append(segment)
         run = list(some(run, self._most))
         return self._batch(Seq(max(run[0].lo, manager.view.state.seq)), run[-1].hi) if run else None
+
+    def _next_whole(self, manager: ViewManager) -> Batch | None:
+        """For a view that is resumed: all there is, if its parents are there."""
+        newest = self._journal.newest
+        hi = Seq(min(newest.hi if newest is not None else 0, manager.reach))
+        if hi <= manager.taken:
+            return None
+        manager.family.bound_at(hi)
+        return replace(self._batch(manager.taken, hi), whole=True)
 
     def _next_refresh(self, manager: ViewManager) -> Batch | None:
         """For a periodic view: up to where it called the others, if its parents are there."""

@@ -19,6 +19,7 @@ from headwater.model.consistency import Level
 from headwater.model.errors import ViewSqlError
 from headwater.model.names import SourceName, TableName, ViewName, view_table
 from headwater.model.schema import TableSchema
+from headwater.runtime.determinism import check_determinism
 from headwater.runtime.fingerprints import fingerprint, needed_schema
 from headwater.runtime.spark import arrow_types, spark_types
 
@@ -95,7 +96,7 @@ def plan_view(
         # the query as a whole must mean the same to Spark: a cheap check that it can be recomputed
         for name in view.tables:
             spark.createDataFrame([], spark_types(schemas[name])).createOrReplaceTempView(quoted(str(name)))
-        spark.sql(view.recompute).schema  # noqa: B018 # forces analysis
+        check_determinism(view, spark.sql(view.recompute))
     except PySparkException as error:
         raise ViewSqlError(
             f"view {view.name} ({view.file}:{view.line}): Spark refuses it: {reason(error)}",

@@ -11,6 +11,7 @@ from typing import Literal
 
 from headwater.model.errors import HeadwaterError, SourceUnavailable
 from headwater.model.names import Position, SourceName, TableName
+from headwater.model.schema import Identities
 from headwater.model.source import Poll, Source
 
 LONGEST_PAUSE = 30.0
@@ -52,12 +53,20 @@ class Poller:
     def busy(self) -> bool:
         return self._running is not None
 
-    def start(self, tables: Mapping[TableName, Sequence[str]], limit: int) -> None:
+    def start(
+        self, tables: Mapping[TableName, Sequence[str]], limit: int, expected: Mapping[TableName, Identities]
+    ) -> None:
         """Ask, unless it is being asked already or resting."""
         if self._running is not None or time.monotonic() < self._next or not tables:
             return
         self.asked_at = time.monotonic()
-        self._running = self._pool.submit(self.source.poll, self.position, tables, limit)
+        self._running = self._pool.submit(self._poll, tables, limit, expected)
+
+    def _poll(
+        self, tables: Mapping[TableName, Sequence[str]], limit: int, expected: Mapping[TableName, Identities]
+    ) -> Poll:
+        self.source.expect(expected)
+        return self.source.poll(self.position, tables, limit)
 
     def finish(self, pause: float) -> Poll | HeadwaterError | None:
         """The answer if it is there; the next question waits `pause` seconds, or longer after a failure."""
@@ -95,5 +104,8 @@ class Poller:
             self._trimming = self._pool.submit(self._trimmer.trim, below)
 
     def close(self) -> None:
-        self.source.close()
-        self._trimmer.close()
+        """Connections in use are left to the thread that uses them: it may hang in one."""
+        if self._running is None or self._running.done():
+            self.source.close()
+        if self._trimming is None or self._trimming.done():
+            self._trimmer.close()

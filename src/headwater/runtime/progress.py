@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
-
-import pyarrow.compute as pc
 
 from headwater.integrator.numbering import Numbered
 from headwater.model.names import Seq, ViewName
@@ -57,7 +55,9 @@ class Meter:
     batches: int = 0
     lags: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=2000))
     """(when, seconds from a commit at its source to its cut) of recent batches' oldest transactions."""
-    _oldest: deque[tuple[Seq, float]] = field(default_factory=deque)
+    source_lags: dict[str, float] = field(default_factory=dict)
+    """The same of each source's last transactions."""
+    _oldest: deque[tuple[Seq, Mapping[str, float]]] = field(default_factory=deque)
 
     def loading(self, views: Sequence[ViewName]) -> None:
         self.load = Loading(views, time.time())
@@ -81,11 +81,13 @@ class Meter:
     def took_in(self, numbered: Numbered) -> None:
         self.transactions += numbered.hi - numbered.lo
         self.changes += sum(rows.num_rows for rows in numbered.changes.values())
-        for counted in numbered.transactions.column("source").value_counts().to_pylist():
-            self.by_source[counted["values"]] = self.by_source.get(counted["values"], 0) + counted["counts"]
-        first = pc.min(numbered.transactions.column("committed_at")).as_py()
-        if first is not None:
-            self._oldest.append((numbered.hi, first.timestamp()))
+        times = numbered.transactions.group_by("source").aggregate([("committed_at", "min"), ([], "count_all")])
+        for row in times.to_pylist():
+            self.by_source[row["source"]] = self.by_source.get(row["source"], 0) + row["count_all"]
+        firsts = {row["source"]: row["committed_at_min"] for row in times.to_pylist()}
+        known = {source: first.timestamp() for source, first in firsts.items() if first is not None}
+        if known:
+            self._oldest.append((numbered.hi, known))
 
     def computed(self, view: ViewName, written: Written) -> None:
         self.tally = self.tally.plus(written.tally)
@@ -97,9 +99,9 @@ class Meter:
             self.progress.note(f"view {view} waits: {reason}")
         self.waiting_for[view] = reason
 
-    def halted(self, view: ViewName, reason: str) -> None:
+    def halted(self, view: ViewName, reason: str, fix: str = "") -> None:
         if self.progress:
-            self.progress.note(f"view {view} halted: {reason}")
+            self.progress.note(f"view {view} halted: {reason}" + (f" → {fix}" if fix else ""))
 
     def note(self, text: str) -> None:
         if self.progress:
@@ -108,8 +110,10 @@ class Meter:
     def committed(self, hi: Seq) -> None:
         self.batches += 1
         while self._oldest and self._oldest[0][0] <= hi:
-            _, first = self._oldest.popleft()
-            self.lags.append((time.time(), max(0.0, time.time() - first)))
+            _, firsts = self._oldest.popleft()
+            lags = {source: max(0.0, time.time() - first) for source, first in firsts.items()}
+            self.source_lags |= lags
+            self.lags.append((time.time(), max(lags.values())))
 
     def turn(self, engine: Engine) -> None:
         if self.progress:

@@ -7,30 +7,32 @@ warehouse.query("SELECT …")                 an Arrow table, without a JVM
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from headwater.integrator.journal import Journal, read_changes
-from headwater.model.changelog import COUNT, SEQ
+from headwater.model.changelog import COUNT, SEQ, UNFIT
 from headwater.model.errors import HeadwaterError, HistoryGone, PositionTrimmed, WarehouseError
 from headwater.model.names import Seq, SourceName, TableName, ViewName
 from headwater.runtime.catalog import SourceCatalog, define_views
 from headwater.runtime.config import Config, load_config
-from headwater.runtime.report import read_report
-from headwater.runtime.requests import answer, ask, forget
-from headwater.runtime.resolve import find_view, pinned_views, settled_views
+from headwater.runtime.moments import At
+from headwater.runtime.ownership import owned
+from headwater.runtime.requests import HERE_AND_NOW, UNSEEN, Request, answer, ask, forget
+from headwater.runtime.resolve import find_view, settled_views
+from headwater.runtime.sessions import Session
+from headwater.runtime.status import Status, take_status
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
-from headwater.warehouse.format import check_format
+from headwater.warehouse.format import check_format, claim, identity_of
 from headwater.warehouse.lock import Lock, holder
 from headwater.warehouse.publishing import publish_view, published_folder
-from headwater.warehouse.reading import Pinned, read_view, run_sql
 from headwater.warehouse.sessions import PinnedCut
 
 if TYPE_CHECKING:  # Spark and the parser are imported by those who use them: reading must answer at once
@@ -44,95 +46,23 @@ if TYPE_CHECKING:  # Spark and the parser are imported by those who use them: re
     from headwater.runtime.verify import Verification
 
 
-@dataclass(frozen=True)
-class SourceStatus:
-    """`waiting` counts captured changes that the newest cut does not hold yet; `lag_seconds` is how old that cut is."""
-
-    name: SourceName
-    state: str
-    reason: str
-    position: str
-    waiting: int | None
-    lag_seconds: float | None
-
-
-@dataclass(frozen=True)
-class ViewStatus:
-    """`seq` is the transaction up to which it is shown, `computed` how far its manager is; `waits` what keeps the one
-    from the other, `since` (seconds since 1970) when. Those three are known while a run goes on."""
-
-    name: ViewName
-    seq: Seq
-    rows: int
-    level: str
-    state: str
-    reason: str
-    horizon: Seq
-    every: int = 1
-    computed: Seq | None = None
-    waits: str = ""
-    since: float | None = None
-
-
-@dataclass(frozen=True)
-class Status:
-    """`running` says who maintains the warehouse right now, None if nobody does; `report` is what it tells."""
-
-    cut: Cut
-    sources: Sequence[SourceStatus]
-    views: Sequence[ViewStatus]
-    running: dict[str, object] | None
-    report: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Session:
-    """One state of the warehouse for any number of reads."""
-
-    def __init__(self, warehouse: Warehouse, cut: Cut, at: int | None) -> None:
-        self._warehouse, self.cut, self._at = warehouse, cut, at
-
-    def pinned(self, names: Sequence[str] | None = None) -> dict[ViewName, Pinned]:
-        found = [find_view(self.cut, n) for n in names] if names is not None else list(self.cut.views)
-        return dict(pinned_views(self.cut, self._warehouse.cuts, found, self._at))
-
-    def rows(self, view: str, limit: int | None = None) -> pa.Table:
-        """A view's rows as an Arrow table, sorted by all columns, without a JVM."""
-        (pinned,) = self.pinned([view]).values()
-        return read_view(self._warehouse.storage, pinned, limit)
-
-    def query(self, sql: str) -> pa.Table:
-        """Any SQL over all views as an Arrow table, without a JVM."""
-        return run_sql(self._warehouse.storage, self.pinned(), sql)
-
-    def read(self, view: str) -> DataFrame:
-        """A view's rows as a Spark DataFrame."""
-        from headwater.runtime.verify import read_frame
-
-        (pinned,) = self.pinned([view]).values()
-        return read_frame(self._warehouse.spark, self._warehouse.storage, pinned)
-
-    def sql(self, query: str) -> DataFrame:
-        """Any Spark SQL over all views."""
-        from headwater.algebra.view import quoted
-        from headwater.runtime.verify import read_frame
-
-        for name, pinned in self.pinned().items():
-            read_frame(self._warehouse.spark, self._warehouse.storage, pinned).createOrReplaceTempView(quoted(name))
-        return self._warehouse.spark.sql(query)
-
-
 class Warehouse:
     """What `headwater.open` gives: a project's views, and the ways to maintain, read and check them."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config
         self.storage = Storage(config.warehouse)
+        self.config = owned(config, identity_of(self.storage))
         self.cuts = CutLog(self.storage)
-        self.catalog = SourceCatalog(config)
+        self.catalog = SourceCatalog(self.config)
         self._spark: SparkSession | None = None
         self._views: dict[ViewName, ViewDefinition] | None = None
 
     # ------------------------------------------------------------ the project
+
+    def claim(self) -> None:
+        """Before anything is installed or written: the warehouse gets its identity, by which the sources know us."""
+        self.config = owned(self.config, claim(self.storage))
+        self.catalog.adopt(self.config)
 
     @property
     def spark(self) -> SparkSession:
@@ -168,11 +98,24 @@ class Warehouse:
 
     def setup(self) -> dict[SourceName, list[str]]:
         """Install capture for every table a view uses; says what was done."""
+        self.claim()
         return {source: self.catalog.source(source).install(tables) for source, tables in self.tables().items()}
 
     def teardown(self) -> dict[SourceName, list[str]]:
-        """Remove all capture from all sources; says what was done."""
+        """Remove this project's capture from all sources; says what was done."""
         return {name: self.catalog.source(name).remove() for name in self.config.sources}
+
+    def tables_in_use(self) -> dict[SourceName, list[TableName]]:
+        """Per source, the tables that views use: those of views/, and those that are maintained."""
+        from headwater.runtime.maintained import maintained_views
+
+        maintained = maintained_views(self.storage, self.cut(create=True), self.catalog).views
+        used = [t for view in (*self.views.values(), *maintained.values()) for t in view.base_tables]
+        return {name: sorted({t for t in used if t.source == name}) for name in self.config.sources}
+
+    def release(self) -> dict[SourceName, list[str]]:
+        """Stop capturing tables that no view of the project uses any more; says what was done."""
+        return {name: self.catalog.source(name).release(keep) for name, keep in self.tables_in_use().items()}
 
     # ---------------------------------------------------------------- running
 
@@ -186,24 +129,41 @@ class Warehouse:
         until_caught_up: bool = False,
         progress: Progress | None = None,
         started: Callable[[Engine], None] | None = None,
+        apply: bool = False,
     ) -> Cut:
-        """Load new views and maintain all of them, until stopped or caught up. Returns the last cut."""
+        """Load new views and maintain all of them, until stopped or caught up. Returns the last cut. Views whose files
+        were edited or deleted go on as they are, unless `apply` says that views/ counts."""
         from headwater.runtime.engine import Engine
 
-        check_format(self.storage, create=False)
+        self.claim()
+        self.catalog.recall_from(self.storage)
         with Engine(self.config, self.spark, self.catalog, progress) as engine:
             if started:
                 started(engine)
-            engine.start(self.plans())
+            self._start(engine, apply)
             engine.run(until_caught_up)
             return engine.cut
 
-    def _build(self) -> None:
-        """Bring the views in line with views/, here and now."""
+    def _start(self, engine: Engine, apply: bool, build: bool = True) -> None:
+        from headwater.runtime.maintained import to_apply, to_go_on
+
+        cut = self.cuts.newest()
+        if apply or not cut.views:
+            todo = to_apply(engine.spark, self.config, self.catalog)
+        else:
+            todo = to_go_on(engine.spark, self.config, self.catalog, (self.storage, cut))
+        for note in todo.notes:
+            engine.meter.note(note)
+        engine.start(todo.plans, build, heal=True if apply else None, unresolved=todo.unresolved)
+
+    def _here(self, work: Callable[[Engine], None], apply: bool = False, build: bool = True) -> None:
+        """Do something with the views here and now, where nothing runs."""
         from headwater.runtime.engine import Engine
 
+        self.claim()
         with Engine(self.config, self.spark, self.catalog) as engine:
-            engine.start(self.plans())
+            self._start(engine, apply, build)
+            work(engine)
             engine.build()
 
     def plan_apply(self) -> ApplyPlan:
@@ -215,19 +175,45 @@ class Warehouse:
     def apply(self, plan: ApplyPlan, heard: Callable[[str], None] = lambda phase: None) -> None:
         """Bring the maintained views in line with views/: a running `headwater run` does it without stopping the
         others, else it is done here. Returns when the change is shown; raises what kept it from being made."""
+        self.claim()
         for source, lines in plan.capture.items():
             if lines:
                 self.catalog.source(source).install(self.tables()[source])
         if holder(self.storage) is None:
-            heard("nothing runs: doing it here")
-            self._build()
+            heard(HERE_AND_NOW)
+            self._here(lambda engine: None, apply=True)
             return
-        request = ask(self.storage, plan.wanted)
+        self._ask(Request("apply", wanted=plan.wanted), heard)
+
+    def rebuild(self, views: Sequence[str], heard: Callable[[str], None] = lambda phase: None) -> None:
+        """Load these views again, and those that read them; the others go on meanwhile."""
+        names = [find_view(self.cut(), name) for name in views]
+        if holder(self.storage) is not None:
+            self._ask(Request("rebuild", views=names), heard)
+            return
+        heard(HERE_AND_NOW)
+        self._here(lambda engine: engine.requests.here(Request("rebuild", views=names)), build=False)
+
+    def resume(self, views: Sequence[str], heard: Callable[[str], None] = lambda phase: None) -> None:
+        """Let halted views go on from where they stopped."""
+        names = [find_view(self.cut(), name) for name in views]
+        if holder(self.storage) is not None:
+            self._ask(Request("resume", views=names), heard)
+        else:
+            heard(HERE_AND_NOW)
+            self._here(lambda engine: engine.requests.here(Request("resume", views=names)), build=False)
+        for name in names:
+            state = self.cut().views[name]
+            if state.state != "live":
+                raise HeadwaterError(f"view {name} is still halted: {state.reason}", state.fix)
+
+    def _ask(self, wanted: Request, heard: Callable[[str], None]) -> None:
+        request = ask(self.storage, wanted)
         try:
             while (said := answer(self.storage, request)) is None or not said.final:
-                heard("waiting for the run" if said is None else said.said or said.state)
+                heard(UNSEEN if said is None else said.said or said.state)
                 if holder(self.storage) is None:
-                    raise WarehouseError("the run that was asked has ended", "run 'headwater apply' again")
+                    raise WarehouseError("the run that was asked has ended", "say it again")
                 time.sleep(0.1)
             if said.state == "failed":
                 raise HeadwaterError(said.said, said.fix)
@@ -238,40 +224,46 @@ class Warehouse:
         """Fold history up to the horizon; rows before and after, per view."""
         from headwater.runtime.engine import Engine
 
+        self.claim()
         with Engine(self.config, self.spark, self.catalog) as engine:
-            engine.start(self.plans([n for n in self.views if n in self.cut().views]), build=False)
+            self._start(engine, apply=False, build=False)
             return engine.chores.compact_now()
 
     def publish(self) -> dict[str, str]:
         """Refresh the plain tables at the newest cut; where each is."""
         cut = self.cut()
-        for name, pinned in pinned_views(cut, self.cuts, cut.views, None).items():
+        for name, pinned in Session(self, cut, None).resolved().items():
             publish_view(self.storage, name, pinned, cut)
         return {name: self.storage.uri(published_folder(name)) for name in cut.views}
 
     # ---------------------------------------------------------------- reading
 
     @contextmanager
-    def session(self, at: int | None = None) -> Iterator[Session]:
+    def session(self, at: At = None) -> Iterator[Session]:
         """One state for any number of reads, kept from clean-up while it is open."""
-        pin = PinnedCut(self.storage, self.cut(), at)
+        session = Session(self, self.cut(), at)
+        pin = PinnedCut(self.storage, session.cut, session.oldest())
         try:
-            yield Session(self, pin.cut, at)
+            yield session
         finally:
             pin.close()
 
-    def read(self, view: str, at: int | None = None) -> DataFrame:
+    def halted(self) -> dict[ViewName, str]:
+        """The views that are not maintained any more, and why; reading one of them warns with `ViewHalted`."""
+        return Session(self, self.cut(), None).halted()
+
+    def read(self, view: str, at: At = None) -> DataFrame:
         """A view's rows at the newest cut or at `at`, as a Spark DataFrame."""
         return Session(self, self.cut(), at).read(view)
 
-    def sql(self, query: str, at: int | None = None) -> DataFrame:
+    def sql(self, query: str, at: At = None) -> DataFrame:
         """Any Spark SQL over all views at one state."""
         return Session(self, self.cut(), at).sql(query)
 
-    def rows(self, view: str, at: int | None = None, limit: int | None = None) -> pa.Table:
+    def rows(self, view: str, at: At = None, limit: int | None = None) -> pa.Table:
         return Session(self, self.cut(), at).rows(view, limit)
 
-    def query(self, sql: str, at: int | None = None) -> pa.Table:
+    def query(self, sql: str, at: At = None) -> pa.Table:
         return Session(self, self.cut(), at).query(sql)
 
     def numbered(self) -> Seq:
@@ -290,8 +282,10 @@ class Warehouse:
             for table in segment.tables:
                 rows = read_changes(self.storage, [segment], table, low, high)
                 for row in rows.to_pylist() if rows is not None else ():
-                    count, seq = row.pop(COUNT), row.pop(SEQ)
+                    count, seq, mark = row.pop(COUNT), row.pop(SEQ), row.pop(UNFIT, None)
                     found = {"table": str(table), "count": count, "row": row}
+                    if mark is not None:  # values that their columns' types cannot represent
+                        found["unfit"] = json.loads(mark)["values"]
                     changes.setdefault((seq, table.source), []).append(found)
             for transactions in journal.transactions(low, high):
                 for row in transactions.to_pylist():
@@ -307,74 +301,41 @@ class Warehouse:
 
     # --------------------------------------------------------------- checking
 
-    def status(self) -> Status:
-        """How far sources, views and the warehouse are; connects to the sources, starts no JVM."""
-        cut = self.cut(create=True)
-        sources = [self._source_status(SourceName(name), cut) for name in self.config.sources]
-        running = holder(self.storage)
-        report = (read_report(self.storage) or {}) if running is not None else {}
-        told = {v["name"]: v for v in report.get("views", ()) if v["shown"]}
-        views = []
-        for name, state in cut.views.items():
-            pinned = Pinned(f"{state.folder}/log", state.version, state.seq)
-            rows = run_sql(
-                self.storage, {name: pinned}, f'SELECT count(*) AS n FROM "{name.replace(chr(34), chr(34) * 2)}"'
-            )
-            count = rows.column("n")[0].as_py()
-            now = told.get(name, {})
-            views.append(
-                ViewStatus(
-                    name,
-                    state.seq,
-                    count,
-                    state.level,
-                    state.state,
-                    state.reason,
-                    state.horizon,
-                    state.every,
-                    now.get("computed"),
-                    now.get("waits", ""),
-                    now.get("since") or None,
-                )
-            )
-        return Status(cut, sources, views, running, report)
+    def status(self, rows: bool = False) -> Status:
+        """How far sources, views and the warehouse are; connects to the sources, starts no JVM. `rows` says to count
+        the rows of large views too."""
+        return take_status(self, rows)
 
     def verify(
         self,
         views: Sequence[str] = (),
-        at: int | None = None,
+        at: At = None,
         progress: Callable[[int, int | None], None] = lambda rows, total: None,
     ) -> list[Verification]:
         """Recompute views from the sources as of exactly their cut, and compare as bags."""
+        from headwater.runtime.maintained import maintained_views, plan_each
         from headwater.runtime.verify import Verifier
 
         for _ in range(3):
-            pin = PinnedCut(self.storage, self.cut(), at)
+            session = Session(self, self.cut(), at)
+            pin = PinnedCut(self.storage, session.cut, session.oldest())
             try:
                 names = [find_view(pin.cut, v) for v in views] or list(pin.cut.views)
-                known = [n for n in names if n in self.views]
-                pinned = settled_views(pin.cut, known) if at is None else pinned_views(pin.cut, self.cuts, known, at)
-                plans = self.plans(known)
+                pinned = settled_views(pin.cut, names) if at is None else session.pinned(names)
+                defined = maintained_views(self.storage, pin.cut, self.catalog)
+                plans, refused = plan_each(self.spark, defined.views, self.catalog)
+                errors = {**defined.errors, **refused}
+                for name in names:
+                    if name in errors and (views or not plans):
+                        raise errors[name]
                 verifier = Verifier(self.spark, self.config, self.catalog, pin.cut)
-                return verifier.verify([plans[n] for n in known], pinned, progress)
+                found = verifier.verify([plans[n] for n in names if n in plans], pinned, progress)
+                return [*found, *(verifier.unverified(n, pinned[n], errors.get(n)) for n in names if n not in plans)]
             except PositionTrimmed:
                 continue  # the run moved on before our pin was seen: take a newer cut
             finally:
                 pin.close()
         raise WarehouseError("the views change faster than they can be pinned", "try again")
-
-    def _source_status(self, name: SourceName, cut: Cut) -> SourceStatus:
-        position = cut.positions.get(name)
-        try:
-            source = self.catalog.source(name)
-            if position is None:
-                captured = source.capture()
-                state = "not captured" if captured is None else "captured, not loaded"
-                return SourceStatus(name, state, "", "", None, None)
-            waiting = source.waiting(position)
-            return SourceStatus(name, "ok", "", position, waiting, time.time() - cut.at if waiting else 0.0)
-        except HeadwaterError as error:
-            return SourceStatus(name, "unreachable", error.what, position or "", None, None)
 
     def cut(self, create: bool = False) -> Cut:
         """The newest cut; an error where nothing has been maintained yet."""

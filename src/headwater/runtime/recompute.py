@@ -51,7 +51,7 @@ def recompute(spark: SparkSession, config: Config, view: ManagedView, refresh: R
     catalog = SourceCatalog(config)  # its own connections: this runs in a thread of its own
     session = spark.newSession()
     last = batch.segments[-1]
-    staged = Staging(session, config, catalog, StagedCut(last.hi, last.positions, owner))
+    staged = Staging(session, config, catalog, StagedCut(last.hi, last.positions, owner, view.identities))
     try:
         staged.copy(wanted([plan]), lambda rows, total: None)
         tables: dict[TableName, DataFrame] = {}

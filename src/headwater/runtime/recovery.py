@@ -11,15 +11,21 @@ Only the lock's holder may do this.
 from __future__ import annotations
 
 from headwater.integrator.journal import Journal
+from headwater.model.errors import WarehouseError
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
+from headwater.warehouse.format import check_belongs, identity_of
 from headwater.warehouse.sessions import pins
 from headwater.warehouse.table import ChangelogTable
 
 
 def recover(storage: Storage, journal: Journal, cuts: CutLog) -> Cut:
     """The newest cut, with everything that is not part of it undone."""
-    cut = cuts.newest()
+    cut, identity = cuts.newest(), identity_of(storage)
+    check_belongs("the newest cut record", cut.warehouse, identity)
+    for segment in journal.segments:
+        check_belongs(f"segment {segment.number} of the journal", segment.warehouse, identity)
+    _check_continuous(cut, journal)
     journal.remove_orphans()
     pinned = pins(storage)
     for name, state in cut.views.items():
@@ -36,6 +42,18 @@ def recover(storage: Storage, journal: Journal, cuts: CutLog) -> Cut:
             storage.delete_folder(f"loads/{folder}")
     remove_strangers(storage, [cut, *(pin.cut for pin in pinned)])
     return cut
+
+
+def _check_continuous(cut: Cut, journal: Journal) -> None:
+    """The journal goes on where the cut is: numbers that were given twice would count transactions twice."""
+    newest = journal.newest
+    if not cut.seq or (newest is not None and journal.segments[0].lo <= cut.seq <= newest.hi):
+        return
+    held = "nothing" if newest is None else f"{journal.segments[0].lo + 1} to {newest.hi}"
+    raise WarehouseError(
+        f"the newest cut is at transaction {cut.seq}, but the journal holds {held}: they do not belong together",
+        "put back the parts that are missing, or remove the whole folder and run again, which loads the views anew",
+    )
 
 
 def remove_strangers(storage: Storage, cuts: list[Cut]) -> None:

@@ -1,7 +1,7 @@
 """What a run tells those who ask `headwater status`: a small file, written about once a second while it runs.
 
-It is a courtesy, never read by the run itself: where each view is, what it waits for and since when, the view update
-tables, what is being built, which global transactions lack parts.
+It is a courtesy, never read by the run itself: how each source is doing, where each view is, what it waits for and
+since when, the view update tables, what is being built, which global transactions lack parts.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from headwater.merge import Color
+from headwater.runtime.secrets import without_secrets
 from headwater.storage import Storage
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine
     from headwater.runtime.managers import ViewManager
     from headwater.runtime.merging import Group
+    from headwater.runtime.pollers import Poller
 
 FILE = "run.json"
 SECONDS = 1.0
@@ -50,14 +52,25 @@ class Report:
         return {
             "at": time.time(),
             "numbered": engine.merging.numbered,
+            "sources": {name: self._source(poller) for name, poller in engine.pollers.items()},
             "views": [self._view(m) for m in engine.managers.all.values()],
             "groups": [self._group(g) for g in engine.merging.groups],
             "building": None
             if change is None
             else {"views": [p.view.name for p in change.build], "drop": list(change.drop), "phase": change.phase},
-            "not_built": dict(engine.building.trouble),
+            "not_built": {name: without_secrets(why) for name, why in engine.building.trouble.items()},
             "global": [w._asdict() for w in engine.integration.assembly.waiting()],
             "torn": list(engine.integration.torn),
+        }
+
+    def _source(self, poller: Poller) -> dict[str, Any]:
+        """How polling goes, up to where everything has a number, and how long the last transactions took to show."""
+        return {
+            "state": poller.state.state,
+            "reason": without_secrets(poller.state.reason),
+            "since": poller.state.since,
+            "numbered": poller.numbered,
+            "lag": self._engine.meter.source_lags.get(poller.name),
         }
 
     def _view(self, manager: ViewManager) -> dict[str, Any]:

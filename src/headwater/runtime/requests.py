@@ -1,6 +1,7 @@
 """How `headwater apply` speaks to a running `headwater run`: a request is a file in the warehouse, so is its answer.
 
-    requests/ID.json          what views/ should become: {view: fingerprint}, as the person confirmed it
+    requests/ID.json          what is wanted: views as views/ has them ({view: fingerprint}, as the person confirmed),
+                              some views loaded again, some views resumed
     requests/ID.answer.json   how far it is: planning, building (with its phase), done, failed (with the reason)
 
 The run reads views/ itself and refuses if it finds something else than what was confirmed.
@@ -11,18 +12,22 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
-from headwater.model.errors import CaptureMissing, HeadwaterError, UsageError
-from headwater.model.names import SourceName, ViewName
-from headwater.runtime.catalog import SourceCatalog, define_views
+from headwater.model.errors import HeadwaterError, UsageError
+from headwater.model.names import ViewName
+from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.config import Config, load_config
+from headwater.runtime.ownership import owned
+from headwater.runtime.resolve import find_view
+from headwater.runtime.threads import pool
 from headwater.storage import Storage
 
 if TYPE_CHECKING:
+    from headwater.runtime.building import Change
     from headwater.runtime.engine import Engine
     from headwater.runtime.plans import ViewPlan
 
@@ -30,6 +35,12 @@ FOLDER = "requests"
 _ANSWER = ".answer.json"
 LOOK_SECONDS = 0.5
 OLD_SECONDS = 3600.0
+HEAL_SECONDS = 2.0
+HEAL_SECONDS_AT_MOST = 300.0
+"""How long to wait before views that could not be loaded again are tried once more."""
+UNSEEN = "waiting for the run"
+"""The phase in which leaving withdraws the request; after it, the run goes on with it."""
+HERE_AND_NOW = "nothing runs: doing it here"
 
 
 @dataclass(frozen=True)
@@ -45,10 +56,10 @@ class Answer:
         return self.state in ("done", "failed")
 
 
-def ask(storage: Storage, wanted: Mapping[ViewName, str]) -> str:
-    """Ask the run to bring its views in line; returns the request's id."""
+def ask(storage: Storage, request: Request) -> str:
+    """Ask the run to do something with its views; returns the request's id."""
     identity = f"{int(time.time())}-{uuid.uuid4().hex[:8]}"
-    storage.put(f"{FOLDER}/{identity}.json", json.dumps(dict(wanted)).encode())
+    storage.put(f"{FOLDER}/{identity}.json", json.dumps(asdict(request)).encode())
     return identity
 
 
@@ -64,10 +75,22 @@ def forget(storage: Storage, identity: str) -> None:
 
 
 @dataclass(frozen=True)
+class Request:
+    """What a person wants of the run: that its views become those of views/ (`wanted`, as confirmed), or that some
+    `views` are loaded again or go on from where they stopped."""
+
+    kind: Literal["apply", "rebuild", "resume"]
+    wanted: Mapping[ViewName, str] = field(default_factory=dict)
+    views: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class _Planned:
     config: Config
     plans: Mapping[ViewName, ViewPlan]
-    generations: Mapping[SourceName, str]
+    request: Request
+    unresolved: frozenset[ViewName] = frozenset()
+    """Views of views/ that mean nothing at present; they are left alone."""
 
 
 class Requests:
@@ -75,11 +98,13 @@ class Requests:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="headwater-apply")
+        self.threads = pool("apply", 1)
         self._current = ""
         self._planning: Future[_Planned] | None = None
         self._said = Answer("")
         self._next = 0.0
+        self._heal_pause = HEAL_SECONDS
+        self._heal_at = 0.0
 
     @property
     def busy(self) -> bool:
@@ -88,7 +113,6 @@ class Requests:
     def close(self) -> None:
         if self._current:
             self._answer(Answer("failed", "the run was stopped meanwhile", "run 'headwater apply' again"))
-        self._threads.shutdown(wait=True, cancel_futures=True)
 
     def step(self) -> None:
         if self._planning is not None:
@@ -101,12 +125,34 @@ class Requests:
         elif time.monotonic() >= self._next and not self._engine.building.busy:
             self._next = time.monotonic() + LOOK_SECONDS
             self._look()
+            if self._engine.config.lost_history == "reload" and not self._current:
+                self._heal()
+
+    def _heal(self) -> None:
+        """Where the project says so, views that cannot go on are loaded again without being asked for."""
+        engine = self._engine
+        lost = [n for n, v in engine.views.items() if not v.live and not v.state.resumable]
+        if not lost:
+            self._heal_pause = HEAL_SECONDS
+        elif time.monotonic() >= self._heal_at:
+            self._heal_at = time.monotonic() + self._heal_pause
+            self._heal_pause = min(2 * self._heal_pause, HEAL_SECONDS_AT_MOST)
+            engine.meter.note(f"loading again: {', '.join(lost)}")
+            self._planning = self.threads.submit(self._plan, Request("rebuild", views=lost))
+
+    def here(self, request: Request) -> None:
+        """Do what is wanted now, for somebody who waits for it in this process."""
+        change = self._change(self._plan(request))
+        if change is not None:
+            self._engine.building.begin(change)
 
     def ended(self, error: HeadwaterError | None) -> None:
         """The change under way is shown, or could not be made."""
         if self._current:
             self._answer(Answer("done") if error is None else Answer("failed", error.what, error.fix))
             self._current = ""
+        elif error is not None:
+            self._engine.meter.note(f"not loaded again: {error.what}")
 
     def _look(self) -> None:
         storage = self._engine.storage
@@ -117,70 +163,93 @@ class Requests:
             elif not name.endswith(_ANSWER) and answer(storage, identity) is None:
                 self._current = identity
                 self._answer(Answer("planning"))
-                wanted = json.loads(storage.get(f"{FOLDER}/{name}") or b"{}")
-                self._planning = self._threads.submit(self._plan, wanted)
+                request = Request(**json.loads(storage.get(f"{FOLDER}/{name}") or b"{}"))
+                self._planning = self.threads.submit(self._plan, request)
                 return
 
-    def _plan(self, wanted: Mapping[str, str]) -> _Planned:
-        """In the background: what the project says now, checked by Spark."""
+    def _plan(self, request: Request) -> _Planned:
+        """In the background: what is to be built, checked by Spark."""
         from headwater.runtime.fingerprints import fingerprints
-        from headwater.runtime.plans import plan_views
+        from headwater.runtime.maintained import maintained_views, plan_each, views_of_project
         from headwater.runtime.startup import check_captures
 
-        config = load_config(self._engine.config.folder)
+        engine = self._engine
+        if request.kind == "resume":
+            return _Planned(engine.config, {}, request)
+        config = owned(load_config(engine.config.folder), engine.identity)
         catalog = SourceCatalog(config)
         try:
-            views = define_views(config, catalog)
-            tables = {name: catalog.schemas(view) for name, view in views.items()}
-            if fingerprints(views, tables) != wanted:
+            if request.kind == "apply":
+                defined = views_of_project(config, catalog)
+            else:
+                defined = maintained_views(engine.storage, engine.cut, catalog)
+            tables = {name: catalog.schemas(view) for name, view in defined.views.items()}
+            if request.kind == "apply" and fingerprints(defined.views, tables) != request.wanted:
                 raise UsageError("the views changed after they were confirmed", "run 'headwater apply' again")
-            plans = plan_views(self._engine.spark, views, tables)
-            return _Planned(config, plans, check_captures(catalog, plans.values()))
+            plans, refused = plan_each(engine.spark, defined.views, catalog)
+            if request.kind == "rebuild":
+                wanted = [find_view(engine.cut, name) for name in request.views]
+                for name in wanted:
+                    if name in refused or name in defined.errors:
+                        raise {**defined.errors, **refused}[name]
+                plans = _with_children(plans, wanted)
+            elif refused:
+                raise next(iter(refused.values()))
+            check_captures(catalog, plans.values())
+            return _Planned(config, plans, request, frozenset(defined.errors))
         finally:
             catalog.close()
 
     def _begin(self) -> None:
-        from headwater.runtime.building import Change
-        from headwater.runtime.startup import add_pollers
-
         assert self._planning is not None
         planning, self._planning = self._planning, None
-        engine = self._engine
         try:
-            planned = planning.result()
-            for source, generation in planned.generations.items():
-                if engine.generations.get(source, generation) != generation:
-                    raise CaptureMissing(
-                        f"the capture at {source} was installed anew while 'headwater run' runs",
-                        "stop it and start it again: it then loads the views over this source anew",
-                    )
+            change = self._change(planning.result())
         except HeadwaterError as error:
             self.ended(error)
             return
         except Exception as error:  # a defect of ours must not end the run
             self.ended(HeadwaterError(f"unexpected {type(error).__name__}: {error}"))
             return
+        if change is None:
+            self.ended(None)
+        else:
+            self._engine.building.begin(change)
+
+    def _change(self, planned: _Planned) -> Change | None:
+        from headwater.runtime.building import Change
+        from headwater.runtime.resuming import to_resume
+
+        engine, request = self._engine, planned.request
+        if request.kind == "resume":
+            return Change([], [], resume=to_resume(engine.views, engine.others, engine.journal, request.views))
         build: dict[ViewName, ViewPlan] = {}
         for name, plan in planned.plans.items():
             view = engine.views.get(name)
             same = view is not None and view.live and view.state.fingerprint == plan.fingerprint
-            if not same or any(p in build for p in plan.view.parents):
+            if request.kind == "rebuild" or not same or any(p in build for p in plan.view.parents):
                 build[name] = plan
-        drop = [n for n in (*engine.views, *engine.others) if n not in planned.plans]
+        kept = planned.unresolved
+        gone = [n for n in (*engine.views, *engine.others) if n not in planned.plans and n not in kept]
+        drop = gone if request.kind == "apply" else []
         if not build and not drop:
-            self.ended(None)
-            return
+            return None
         engine.config = engine.compute.config = replace(engine.config, sources=planned.config.sources)
         engine.catalog.adopt(engine.config)
-        engine.generations |= planned.generations
-        sources = {source for plan in build.values() for source in plan.sources}
-        for source in sources:
+        for source in {source for plan in build.values() for source in plan.sources}:
             engine.catalog.refresh(source)
-        add_pollers(engine, sources, {})
-        engine.watch.add(build.values())
-        engine.building.begin(Change(list(build.values()), drop))
+        return Change(list(build.values()), drop)
 
     def _answer(self, said: Answer) -> None:
         if said != self._said:
             self._said = said
             self._engine.storage.put(f"{FOLDER}/{self._current}{_ANSWER}", json.dumps(asdict(said)).encode())
+
+
+def _with_children(plans: Mapping[ViewName, ViewPlan], names: Sequence[str]) -> dict[ViewName, ViewPlan]:
+    """These views, and every view that reads them."""
+    found: dict[ViewName, ViewPlan] = {}
+    for name, plan in plans.items():  # parents come first
+        if name in names or any(parent in found for parent in plan.view.parents):
+            found[name] = plan
+    return found

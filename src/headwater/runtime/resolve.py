@@ -40,6 +40,12 @@ def pinned_views(cut: Cut, cuts: CutLog, names: Iterable[ViewName], at: int | No
     for name, state in states.items():
         if at < state.horizon:
             raise _gone(name, at, state)
+        gap = next(((lo, hi) for lo, hi in state.gaps if lo < at < hi), None)
+        if gap is not None:
+            raise HistoryGone(
+                f"view {name} has no state {at}: it was halted at {gap[0]}, and resumed with everything up to {gap[1]}",
+                f"ask for {gap[0]} or {gap[1]}",
+            )
     if all(s.level == Level.COMPLETE.value and s.every == 1 for s in states.values()):
         return {name: _pinned(s, Seq(min(at, s.seq))) for name, s in states.items()}
     older = cuts.find(lambda earlier: all(_known(earlier, n, s) <= at for n, s in states.items()), cut)

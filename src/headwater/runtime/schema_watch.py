@@ -1,88 +1,143 @@
-"""Watching the sources' tables: a view whose column was dropped, renamed or retyped is halted, with the reason."""
+"""Watching the sources' tables: a view whose columns are no longer those it was loaded from is halted, with the reason.
+
+The adapters compare in every snapshot they read, so nothing is told or answered across such a change; here it is found
+out which views it concerns. Looked at when a source refuses, and from time to time.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
-from headwater.model.errors import HeadwaterError
+from headwater.model.errors import HeadwaterError, LifeChanged
 from headwater.model.names import SourceName, TableName
-from headwater.model.schema import TableSchema
+from headwater.model.schema import Identities, Identity, TableSchema
+from headwater.model.source import Capture, Source
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.plans import ViewPlan
+from headwater.runtime.views import Halt
 
 SECONDS = 5.0
+SETUP = "run 'headwater setup', then 'headwater apply', which loads it again"
+
+
+@dataclass(frozen=True)
+class Watched:
+    plan: ViewPlan
+    identities: Mapping[TableName, Identities]
+    """Empty for a view that is yet to be loaded."""
 
 
 class SchemaWatch:
-    """Knows which views rely on which columns, looks at the sources from time to time, and names views to halt. Views
-    are known by their fingerprints: one that is being replaced has two."""
+    """Knows which views rely on which columns, and names views to halt. Views are known by their fingerprints: one that
+    is being replaced has two."""
 
-    def __init__(self, catalog: SourceCatalog, plans: Iterable[ViewPlan]) -> None:
+    def __init__(self, catalog: SourceCatalog) -> None:
         self._catalog = catalog
-        self._plans: dict[str, ViewPlan] = {}
-        self._halted: set[str] = set()
+        self._watched: dict[str, Watched] = {}
+        self._broken: set[str] = set()
         self._last: dict[SourceName, float] = {}
-        self.add(plans)
 
-    def add(self, plans: Iterable[ViewPlan]) -> None:
-        """Watch the tables of these views too."""
-        for plan in plans:
-            self._plans[plan.fingerprint] = plan
-            self._halted.discard(plan.fingerprint)
+    def add(self, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> None:
+        """Watch the tables of this view too."""
+        self._watched[plan.fingerprint] = Watched(plan, identities)
+        self._broken.discard(plan.fingerprint)
 
     def limit_to(self, plans: Iterable[ViewPlan]) -> None:
         """Watch the tables of these views only."""
         wanted = {plan.fingerprint for plan in plans}
-        self._plans = {mark: plan for mark, plan in self._plans.items() if mark in wanted}
+        self._watched = {mark: one for mark, one in self._watched.items() if mark in wanted}
+
+    def broke(self, marks: Iterable[str]) -> None:
+        """These views cannot go on from where they are: what happens at their tables need not be told for them."""
+        self._broken |= set(marks)
+
+    @property
+    def sources(self) -> set[SourceName]:
+        """The sources that views rely on: what they tell must not be interrupted."""
+        return {source for one in self._whole() for source in one.plan.sources}
 
     def columns(self, source: SourceName) -> dict[TableName, tuple[str, ...]]:
-        """The tables to poll at a source, with every column that Headwater can represent."""
-        described = self._catalog.described(source)
-        wanted = {
-            t
-            for mark, plan in self._plans.items()
-            if mark not in self._halted
-            for t in plan.view.base_tables
-            if t.source == source
-        }
-        return {t: tuple(c.name for c in described[t].supported()) for t in sorted(wanted) if t in described}
+        """The tables to poll at a source, with the columns that some view uses."""
+        used: dict[TableName, dict[str, None]] = {}
+        for one in self._whole():
+            for table in one.plan.view.base_tables:
+                if table.source == source:
+                    used.setdefault(table, {}).update(dict.fromkeys(one.plan.schemas[table].names))
+        return {table: tuple(used[table]) for table in sorted(used)}
 
-    def check(self, source: SourceName) -> dict[str, str]:
+    def expected(self, source: SourceName) -> dict[TableName, Identities]:
+        """Which columns the views mean."""
+        found: dict[TableName, dict[str, Identity]] = {}
+        for one in self._whole():
+            for table, columns in one.identities.items():
+                if table.source == source:
+                    found.setdefault(table, {}).update(columns)
+        return dict(found)
+
+    def check(self, source: SourceName) -> dict[str, Halt]:
         """Compare what the views rely on with what the source has now; newly unfit views and why."""
         self._last[source] = time.monotonic()
         try:
-            tables = self._catalog.refresh(source)
-            capture = self._catalog.source(source).capture()
+            adapter = self._catalog.source(source)
+            tables, capture = self._catalog.refresh(source), adapter.capture()
         except HeadwaterError:
             return {}  # not now: the poller reports that the source is away
-        found: dict[str, str] = {}
-        for mark, plan in self._plans.items():
-            if mark in self._halted:
-                continue
-            for table in plan.view.base_tables:
-                if table.source != source:
-                    continue
-                why = _unfit(plan, table, tables.get(table))
-                if not why and capture is None:
-                    why = f"the capture at {source} was removed; run 'headwater setup', then 'headwater apply'"
-                elif not why and capture is not None and table not in capture.tables:
-                    said = capture.broken.get(table, "its capture was removed")
-                    why = f"{table}: {said}; run 'headwater setup', then 'headwater apply' builds the view anew"
-                if why:
-                    found[mark] = why
-                    break
-        self._halted |= set(found)
+        found: dict[str, Halt] = {}
+        for mark, one in self._watched.items():
+            if mark not in self._broken:
+                halt = broken_by(one, source, adapter, tables, capture)
+                if halt is not None:
+                    found[mark] = halt
+        self.broke(found)
         return found
 
-    def due(self, reachable: Collection[SourceName]) -> dict[str, str]:
+    def lost(self, source: SourceName, error: HeadwaterError) -> dict[str, Halt]:
+        """The source's past is another one: every view that reads it halts."""
+        found = {
+            mark: Halt(error.what, error.fix)
+            for mark, one in self._watched.items()
+            if mark not in self._broken and source in one.plan.sources
+        }
+        self.broke(found)
+        return found
+
+    def due(self, reachable: Collection[SourceName]) -> dict[str, Halt]:
         """Check one of the reachable sources, if it is time."""
         now = time.monotonic()
-        sources = {t.source for p in self._plans.values() for t in p.view.base_tables}
+        sources = {t.source for one in self._whole() for t in one.plan.view.base_tables}
         for source in sorted(sources & set(reachable)):
             if now - self._last.setdefault(source, now) > SECONDS:
                 return self.check(source)
         return {}
+
+    def _whole(self) -> list[Watched]:
+        return [one for mark, one in self._watched.items() if mark not in self._broken]
+
+
+def broken_by(
+    view: Watched,
+    source: SourceName,
+    adapter: Source,
+    tables: Mapping[TableName, TableSchema],
+    capture: Capture | None,
+) -> Halt | None:
+    """Why a view cannot go on with what this source has now."""
+    for table in view.plan.view.base_tables:
+        if table.source != source:
+            continue
+        gone = _unfit(view.plan, table, tables.get(table))
+        if gone:
+            return Halt(gone, "change it back or change the view, then 'headwater apply' loads it again")
+        if capture is None:
+            return Halt(f"the capture at {source} was removed", SETUP)
+        if table not in capture.tables:
+            return Halt(f"{table}: {capture.broken.get(table, 'its capture was removed')}", SETUP)
+        another = _another(view, table, adapter)
+        if another is not None:
+            return another
+    return None
 
 
 def _unfit(plan: ViewPlan, table: TableName, now: TableSchema | None) -> str:
@@ -95,3 +150,19 @@ def _unfit(plan: ViewPlan, table: TableName, now: TableSchema | None) -> str:
         if column.type != field.type:
             return f"column {field.name} of {table} is now of type {column.declared}"
     return ""
+
+
+def _another(view: Watched, table: TableName, adapter: Source) -> Halt | None:
+    """Whether a column is another one than the view was loaded from."""
+    known = view.identities.get(table, {})
+    try:
+        now = adapter.identities({table: list(known)})[table] if known else {}
+    except LifeChanged as error:
+        return Halt(error.what, error.fix)
+    except HeadwaterError as error:
+        return None if error.retry_helps else Halt(error.what, error.fix or SETUP)
+    for column, identity in known.items():
+        became = identity.became(now[column])
+        if became:
+            return Halt(f"column {column} of {table} {became}")
+    return None

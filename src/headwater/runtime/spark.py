@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,8 +25,6 @@ _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "640m",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -40,6 +38,17 @@ _DEFAULTS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 """What suits many small jobs on one machine; a project's [spark.options] win."""
+
+MEANING = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+"""What a view's SQL means depends on these: half of a view computed under other ones would be another view. The
+calendar is the proleptic Gregorian one throughout, as in PostgreSQL and in the files we write."""
 
 _QUIET = """\
 rootLogger.level = error
@@ -58,14 +67,16 @@ logger.task.level = off
 
 def start_spark(config: Config) -> SparkSession:
     """The session for a project; takes some seconds the first time in a process."""
+    _check_meaning({k: v for k, v in config.spark_options.items() if k in MEANING}, "[spark.options]")
     running = SparkSession.getActiveSession()
     if running is not None:
+        _check_meaning({k: running.conf.get(k, MEANING[k]) or "" for k in MEANING}, "the running Spark session")
         return running
     quiet = Path(tempfile.mkdtemp(prefix="headwater-spark-")) / "log4j2.properties"
     quiet.write_text(_QUIET)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
-    options = {**_DEFAULTS, "spark.local.dir": str(quiet.parent), **config.spark_options}
+    options = {**_DEFAULTS, **MEANING, "spark.local.dir": str(quiet.parent), **config.spark_options}
     heap = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
     flags = f"-Dlog4j2.configurationFile={quiet} {heap} -Xshare:auto"
     options["spark.driver.extraJavaOptions"] = f"{flags} {options.get('spark.driver.extraJavaOptions', '')}".strip()
@@ -87,6 +98,15 @@ def start_spark(config: Config) -> SparkSession:
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # we say it in a sentence
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     return session
+
+
+def _check_meaning(options: Mapping[str, str], where: str) -> None:
+    for key, value in options.items():
+        if value.lower() not in (MEANING[key].lower(), "etc/utc" if key.endswith("timeZone") else ""):
+            raise ConfigError(
+                f"{where} sets {key} to {value}: views would mean something else than they were loaded with",
+                f"remove it, or set it to {MEANING[key]}",
+            )
 
 
 def give_back_memory(spark: SparkSession) -> None:
@@ -121,6 +141,6 @@ def spark_types(schema: pa.Schema) -> StructType:
 
 def arrow_types(schema: StructType) -> pa.Schema:
     """A Spark schema as Arrow sees it; instants are UTC."""
-    found = to_arrow_schema(schema)
+    found = to_arrow_schema(schema, timezone="UTC")
     swap = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
     return pa.schema([pa.field(f.name, swap.get(f.type, f.type)) for f in found])

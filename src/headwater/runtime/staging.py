@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.model.changelog import COUNT
 from headwater.model.conditions import Condition
 from headwater.model.names import Position, Seq, SourceName, TableName
+from headwater.model.schema import Identities
 from headwater.model.source import Chunk
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.config import Config
@@ -69,6 +70,8 @@ class StagedCut:
     seq: Seq
     positions: Mapping[SourceName, Position]
     owner: str = ""
+    identities: Mapping[TableName, Identities] = field(default_factory=dict)
+    """Which columns are meant, where that is known."""
 
 
 class Staging:
@@ -136,6 +139,7 @@ class Staging:
             want.schema,
             tuple(missing),
             want.conditions,
+            {name: self._at.identities[name]} if name in self._at.identities else {},
         )
         # a few chunks per job, so that progress is seen and an interruption loses little
         width = 4 * self._spark.sparkContext.defaultParallelism

@@ -1,24 +1,30 @@
-"""What a run does before its loop: recover, check the captures, go on with the views of the last cut, and begin to
-bring them in line with the project's."""
+"""What a run does before its loop: recover, look at the sources, go on with the views of the last cut, and begin to
+bring them in line with the project's.
+
+A view goes on where it was if it is the same view, if the columns it reads are those it was loaded from, and if its
+sources' past is still the one its positions belong to. A source that is away is looked at when it is back: its poller
+compares the same things, in every snapshot.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headwater.model.errors import CaptureMissing
+from headwater.model.errors import CaptureMissing, HeadwaterError
 from headwater.model.names import Position, Seq, SourceName, TableName, ViewName
+from headwater.model.schema import Identities, TableSchema
+from headwater.model.source import Capture
+from headwater.runtime.about import read_about
 from headwater.runtime.building import POINT, Change, LoadPoint, saved_point
-from headwater.runtime.catalog import SourceCatalog
+from headwater.runtime.catalog import AWAY, SourceCatalog
 from headwater.runtime.families import Family
 from headwater.runtime.plans import ViewPlan
-from headwater.runtime.pollers import Poller
 from headwater.runtime.recovery import recover
-from headwater.runtime.schema_watch import SchemaWatch
-from headwater.runtime.views import ManagedView
-from headwater.sources import connect
+from headwater.runtime.schema_watch import Watched, broken_by
+from headwater.runtime.views import Halt, ManagedView
 from headwater.warehouse.cuts import Cut, ViewState
 
 if TYPE_CHECKING:
@@ -27,43 +33,157 @@ if TYPE_CHECKING:
 CAPTURE_RENEWED = "its capture was removed and installed anew, what happened in between is unknown"
 
 
-def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], build: bool) -> None:
+@dataclass(frozen=True)
+class SourceNow:
+    """A source as a run finds it; `away` says why it could not be looked at."""
+
+    capture: Capture | None = None
+    tables: Mapping[TableName, TableSchema] | None = None
+    away: HeadwaterError | None = None
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """`build`: load new views and drop old ones. `heal`: load those again that cannot go on. `unresolved` views mean
+    nothing over the sources as they are: they stay where they are, halted."""
+
+    build: bool
+    heal: bool
+    unresolved: Mapping[ViewName, HeadwaterError]
+
+
+def start(engine: Engine, plans: Mapping[ViewName, ViewPlan], how: Beginning) -> None:
     """Make the engine ready to loop over these views."""
     cut = recover(engine.storage, engine.journal, engine.cuts)
-    engine.generations = check_captures(engine.catalog, plans.values())
-    cut = forget_renewed(cut, engine.generations)
-    kept: dict[ViewName, ViewState] = {}
-    for name, plan in plans.items():  # parents come first
-        state = cut.views.get(name)
-        same = state is not None and state.fingerprint == plan.fingerprint and state.state == "live"
-        if state is not None and same and all(p in kept for p in plan.view.parents):
-            kept[name] = state
-    change = Change(
-        [plan for name, plan in plans.items() if name not in kept],
-        [name for name in cut.views if name not in plans],
-    )
+    found = _look(engine.catalog, {s for plan in plans.values() for s in plan.sources})
+    engine.generations = {
+        s: now.capture.generation if now.capture else cut.generations.get(s, "") for s, now in found.items()
+    }
+    kept, lost = _sorted_out(engine, cut, plans, found)
+    engine.catalog.remember(table for plan in plans.values() for table in plan.view.base_tables)
+    resumed = {n: v for n, v in kept.items() if not v.live}
+    if how.heal:  # it is to be as views/ says, whatever it takes
+        resumed, kept = {}, {n: v for n, v in kept.items() if v.live}
+    new = [n for n in plans if n not in cut.views or cut.views[n].fingerprint != plans[n].fingerprint]
+    wanted = [n for n in plans if n not in kept and (how.heal or n in new)]
+    drop = [name for name in cut.views if name not in plans and name not in how.unresolved]
+    change = Change([plans[n] for n in plans if n in wanted], drop)
+    lost |= {n: Halt(e.what, e.fix) for n, e in how.unresolved.items() if n in cut.views}
+    broken = {s for s in found if all(n in lost for n, p in plans.items() if s in p.sources and n in cut.views)}
+    broken -= {s for view in kept.values() for s in view.plan.sources}
     point = saved_point(engine.storage.get(POINT))
-    if point is not None and point.fingerprints == change.fingerprints and not renewed(cut, engine.generations):
+    if point is not None and point.fingerprints == change.fingerprints and not broken & change.sources:
         change.point = point
-    in_use = {source for name in kept for source in plans[name].sources}
-    positions = known_positions(engine, cut, change.point)
+    live = {source for view in kept.values() for source in view.plan.sources}
+    positions = known_positions(engine, cut, change.point, broken)
     engine.cut = replace(cut, generations=engine.generations)
     engine.merging.reached(_newest(engine, cut))
-    reading = {s for plan in plans.values() for s in plan.sources}
-    add_pollers(engine, reading, {s: p for s, p in positions.items() if s in in_use or change.point is not None})
-    engine.cut = replace(engine.cut, positions={**{n: p.position for n, p in engine.pollers.items()}, **cut.positions})
-    engine.watch = SchemaWatch(engine.catalog, plans.values())
-    _go_on(engine, {name: ManagedView(plans[name], engine.storage, kept[name]) for name in plans if name in kept})
-    engine.others = {n: _set_aside(s) for n, s in cut.views.items() if n not in kept}
-    if not build:
+    polled = live | (change.sources if change.point is not None else set())
+    engine.add_pollers(polled & set(positions), positions)
+    own = {n: p.position for n, p in engine.pollers.items()}
+    engine.cut = replace(engine.cut, positions={**own, **cut.positions})
+    for view in kept.values():
+        engine.watch.add(view.plan, view.identities)
+    _go_on(engine, {name: view for name, view in kept.items() if view.live})
+    engine.views |= resumed
+    engine.others = {n: _set_aside(s, lost.get(n), n in wanted) for n, s in cut.views.items() if n not in kept}
+    for name, halt in lost.items():
+        engine.meter.halted(name, halt.reason, "it is loaded again" if name in wanted else halt.fix)
+    if not how.build:
         return
     if change.build or change.drop:
+        _refuse_uncaptured(change.build, found, bool(kept))
         engine.building.begin(change)
+    if resumed:
+        engine.building.queue(Change([], [], resume=list(resumed.values())))
 
 
-def _set_aside(state: ViewState) -> ViewState:
+def _look(catalog: SourceCatalog, sources: Iterable[SourceName]) -> dict[SourceName, SourceNow]:
+    found = {}
+    for source in sorted(sources):
+        try:
+            found[source] = SourceNow(catalog.source(source).capture(), catalog.refresh(source))
+        except AWAY as error:
+            if not catalog.recalls(source):
+                raise
+            found[source] = SourceNow(away=error)
+    return found
+
+
+def _sorted_out(
+    engine: Engine, cut: Cut, plans: Mapping[ViewName, ViewPlan], found: Mapping[SourceName, SourceNow]
+) -> tuple[dict[ViewName, ManagedView], dict[ViewName, Halt]]:
+    """The views that can go on (those halted for a reason that may be corrected among them), and why others cannot."""
+    kept: dict[ViewName, ManagedView] = {}
+    lost: dict[ViewName, Halt] = {}
+    first = engine.journal.segments[0].lo if engine.journal.segments else Seq(0)
+    for name, plan in plans.items():  # parents come first
+        state = cut.views.get(name)
+        if state is None or state.fingerprint != plan.fingerprint:
+            continue
+        identities = _identities(engine, state, plan)
+        parent = next((p for p in plan.view.parents if p not in kept), None)
+        halt = _broken(engine.catalog, Watched(plan, identities), found)
+        if halt is None and state.state != "live" and not (state.resumable and first <= state.through):
+            halt = Halt(state.reason, state.fix or "'headwater apply' loads it again")
+        if halt is None and parent is not None:
+            why = lost[parent].reason if parent in lost else "it is another view now"
+            halt = Halt(f"view {parent}, which it reads, cannot go on: {why}")
+        if halt is None:
+            kept[name] = ManagedView(plan, engine.storage, state, identities)
+        else:
+            lost[name] = halt
+    for source, past in _past(engine, cut, kept.values(), found).items():
+        for name in [n for n, v in kept.items() if source in v.plan.sources]:
+            lost[name] = past
+            del kept[name]
+    return kept, lost
+
+
+def _identities(engine: Engine, state: ViewState, plan: ViewPlan) -> Mapping[TableName, Identities]:
+    about = read_about(engine.storage, state.folder)
+    known = about.identities if about is not None else {}
+    return {table: columns for table, columns in known.items() if table in plan.view.base_tables}
+
+
+def _broken(catalog: SourceCatalog, view: Watched, found: Mapping[SourceName, SourceNow]) -> Halt | None:
+    for source in dict.fromkeys(t.source for t in view.plan.view.base_tables):
+        now = found[source]
+        if now.tables is not None:
+            halt = broken_by(view, source, catalog.source(source), now.tables, now.capture)
+            if halt is not None:
+                return halt
+    return None
+
+
+def _past(
+    engine: Engine, cut: Cut, kept: Iterable[ManagedView], found: Mapping[SourceName, SourceNow]
+) -> dict[SourceName, Halt]:
+    """The sources whose past is not the one that our positions belong to, or no longer reaches back to them."""
+    tables: dict[SourceName, set[TableName]] = {}
+    for view in kept:
+        for table in view.plan.base:
+            tables.setdefault(table.source, set()).add(table)
+    positions = known_positions(engine, cut, None, set())
+    lost: dict[SourceName, Halt] = {}
+    for source, used in tables.items():
+        if found[source].away is not None or source not in positions:
+            continue
+        try:
+            engine.catalog.source(source).check(positions[source], sorted(used))
+        except HeadwaterError as error:
+            lost[source] = Halt(error.what, error.fix or "'headwater apply' loads its views again")
+        if source not in lost and cut.generations.get(source, engine.generations[source]) != engine.generations[source]:
+            lost[source] = Halt(CAPTURE_RENEWED)
+    return lost
+
+
+def _set_aside(state: ViewState, halt: Halt | None, rebuilt: bool) -> ViewState:
     """A view that is not maintained as it is: readable until its successor is there."""
-    return replace(state, state="halted", reason=state.reason or "it is being built anew")
+    if halt is None:
+        return replace(state, state="halted", reason=state.reason or "it is being built anew", resumable=False)
+    fix = "it is loaded again" if rebuilt else halt.fix
+    return replace(state, state="halted", reason=halt.reason, fix=fix, resumable=False)
 
 
 def _newest(engine: Engine, cut: Cut) -> Seq:
@@ -95,59 +215,38 @@ def _go_on(engine: Engine, views: Mapping[ViewName, ManagedView]) -> None:
             engine.merging.actions(view, view.state.through, None)
 
 
-def add_pollers(engine: Engine, sources: Collection[SourceName], known: Mapping[SourceName, Position]) -> None:
-    """Poll these sources from where they are known to have been; those nobody has read so far, from now."""
-    for source in sorted(sources):
-        if source in engine.pollers:
-            continue
-        # connections of their own: an adapter serves one thread at a time, and the catalog's serves the main one
-        adapter, trimmer = connect(engine.config.sources[source]), connect(engine.config.sources[source])
-        at = known.get(source) or engine.catalog.source(source).position()
-        engine.pollers[source] = Poller(adapter, trimmer, engine.polling, at)
-
-
 def check_captures(catalog: SourceCatalog, plans: Iterable[ViewPlan]) -> dict[SourceName, str]:
     """Every table of every view must be captured; returns the generation of each source's capture."""
+    plans = list(plans)
+    found = {s: SourceNow(catalog.source(s).capture()) for s in {t.source for p in plans for t in p.view.base_tables}}
+    _refuse_uncaptured(plans, found, others=False)
+    return {source: now.capture.generation for source, now in found.items() if now.capture is not None}
+
+
+def _refuse_uncaptured(plans: Iterable[ViewPlan], found: Mapping[SourceName, SourceNow], others: bool) -> None:
+    """Views to be loaded need captured tables. Where `others` go on, building says it; else there is nothing to do."""
     needed: dict[SourceName, set[TableName]] = {}
     for plan in plans:
         for table in plan.view.base_tables:
             needed.setdefault(table.source, set()).add(table)
-    generations = {}
     for source, tables in needed.items():
-        capture = catalog.source(source).capture()
+        capture = found[source].capture
         missing = sorted(tables - (capture.tables if capture else frozenset()))
-        if capture is None or missing:
-            why = {t: capture.broken[t] for t in missing if t in capture.broken} if capture else {}
-            said = ", ".join(f"{t} ({why[t]})" if t in why else str(t) for t in missing or sorted(tables))
-            raise CaptureMissing(f"changes are not captured for {said}", "run 'headwater setup'")
-        generations[source] = capture.generation
-    return generations
+        if found[source].away is not None or (capture is not None and not missing) or others:
+            continue
+        why = {t: capture.broken[t] for t in missing if t in capture.broken} if capture else {}
+        said = ", ".join(f"{t} ({why[t]})" if t in why else str(t) for t in missing or sorted(tables))
+        raise CaptureMissing(f"changes are not captured for {said}", "run 'headwater setup'")
 
 
-def forget_renewed(cut: Cut, generations: Mapping[SourceName, str]) -> Cut:
-    """Views over a source whose capture is not the one our positions speak of must be loaded anew."""
-    gone = renewed(cut, generations)
-    if not gone:
-        return cut
-    views = {
-        name: replace(state, state="halted", reason=CAPTURE_RENEWED) if gone & set(state.sources) else state
-        for name, state in cut.views.items()
-    }
-    return replace(cut, views=views, positions={s: p for s, p in cut.positions.items() if s not in gone})
-
-
-def renewed(cut: Cut, generations: Mapping[SourceName, str]) -> set[SourceName]:
-    """The sources whose capture began a new life since the cut."""
-    return {s for s, known in cut.generations.items() if generations.get(s, known) != known}
-
-
-def known_positions(engine: Engine, cut: Cut, point: LoadPoint | None) -> dict[SourceName, Position]:
-    """Where each source was with everything that has a number."""
+def known_positions(
+    engine: Engine, cut: Cut, point: LoadPoint | None, broken: Collection[SourceName]
+) -> dict[SourceName, Position]:
+    """Where each source was with everything that has a number; nothing for those whose past is another one now."""
     newest = engine.journal.newest
     known = dict(cut.positions)
-    gone = renewed(cut, engine.generations)
     if newest is not None and newest.hi >= cut.seq:
-        known |= {s: p for s, p in newest.positions.items() if s not in gone}
+        known |= newest.positions
     if point is not None and (newest is None or newest.hi <= point.seq):
         known |= dict(point.positions)
-    return known
+    return {s: p for s, p in known.items() if s not in broken}

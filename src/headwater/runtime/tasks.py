@@ -24,12 +24,14 @@ from headwater.integrator.journal import Segment, read_changes, within
 from headwater.maintenance.aggregate import Batch, aggregate, auxiliary_schema, result_schema
 from headwater.maintenance.keys import key_set
 from headwater.maintenance.wave import Ask, wave
-from headwater.model.changelog import COUNT, SEQ, consolidate, fold
+from headwater.model.changelog import COUNT, SEQ, UNFIT, consolidate, fold
 from headwater.model.conditions import meets
 from headwater.model.errors import ConfigError, SourceUnavailable
 from headwater.model.names import Position, SourceName, TableName
+from headwater.model.schema import Identities
 from headwater.model.source import ORDINAL, Question, Source, SourceSpec
 from headwater.runtime.failures import telling
+from headwater.runtime.unfit import represented
 from headwater.sources import connect
 from headwater.storage import Storage
 from headwater.warehouse.table import DataFile, write_file
@@ -87,6 +89,8 @@ class WaveWork:
     leading: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
     """Per table, the columns some index begins with; a table not mentioned is taken to have what is needed."""
     parents: Mapping[TableName, ParentFiles] = field(default_factory=dict)
+    identities: Mapping[TableName, Identities] = field(default_factory=dict)
+    """The columns the view was loaded from: answers about others are refused."""
     parts: int = 1
     every: int = 1
     """Every so many transactions are a state of the view; 0: the whole batch is one."""
@@ -144,11 +148,13 @@ def _journal(work: WaveWork, table: TableName) -> pa.Table:
         rows = within(_read_files(work, work.parents[table].changes, wanted), work.lo, work.hi)
     else:
         found = read_changes(work.storage, work.segments, table, work.lo, work.segments[-1].hi)
+        if found is not None and UNFIT in found.column_names:
+            wanted = wanted.append(pa.field(UNFIT, pa.string()))
         rows = wanted.empty_table() if found is None else found.select(wanted.names).cast(wanted)
     if work.every != 1:
         seqs = work.labels(rows.column(SEQ).to_numpy())
         rows = consolidate(rows.set_column(rows.schema.get_field_index(SEQ), SEQ, pa.array(seqs)))
-    return rows
+    return represented(rows, table, work.view) if UNFIT in rows.column_names else rows
 
 
 def _read_files(work: WaveWork, paths: Sequence[str], schema: pa.Schema) -> pa.Table:
@@ -186,7 +192,7 @@ def _answer(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
         tally.scans += 1
         batches = _find(question, _scanned(work, question))
     else:
-        source = connected(work.specs[question.table.source])
+        source = _expecting(work, question.table)
         batches = source.ask(question, work.positions[question.table.source])
     with reachable():
         parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
@@ -196,9 +202,16 @@ def _answer(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
     return answer
 
 
+def _expecting(work: WaveWork, table: TableName) -> Source:
+    """The source of a table, told which columns the view means."""
+    source = connected(work.specs[table.source])
+    source.expect(work.identities)
+    return source
+
+
 def _scanned(work: WaveWork, question: Question) -> Batches:
     """Every row of a table as of the batch's positions."""
-    source = connected(work.specs[question.table.source])
+    source = _expecting(work, question.table)
     at = work.positions[question.table.source]
     read = tuple(dict.fromkeys((*question.columns, *question.key)))
     for chunk in source.chunks(question.table, 4_000_000):

@@ -13,7 +13,7 @@ import math
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,11 +24,13 @@ from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 from headwater.algebra.view import quoted
 from headwater.integrator.journal import Journal, read_changes
 from headwater.model.changelog import COUNT, SEQ
+from headwater.model.errors import HeadwaterError
 from headwater.model.names import Seq, TableName, ViewName
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.config import Config
 from headwater.runtime.failures import translated
 from headwater.runtime.frames import repeated, undone
+from headwater.runtime.order import disorder
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.spark import spark_types
 from headwater.runtime.staging import Progress, StagedCut, Staging, wanted
@@ -52,6 +54,8 @@ class Verification:
     missing: Sequence[Mapping[str, Any]] = ()
     extra: Sequence[Mapping[str, Any]] = ()
     differing: int = 0
+    problem: str = ""
+    """What else is wrong: it could not be recomputed, or its states are not in the order its sources committed."""
 
 
 class Verifier:
@@ -67,7 +71,8 @@ class Verifier:
     ) -> list[Verification]:
         """Compare each of these views, at the state `pinned` names, with its query over the sources' tables."""
         owner = f"verify-{int(time.time())}-{uuid.uuid4().hex[:8]}"
-        newest = max([pinned[p.view.name].seq for p in plans], default=self._cut.seq)
+        # as of the newest cut, which our pin holds at the sources; the journal takes back what came after older states
+        newest = max([self._cut.seq, *(pinned[p.view.name].seq for p in plans)])
         segment = self._journal.reaching(newest)
         at = StagedCut(self._cut.seq, self._cut.positions, owner)
         if segment is not None:
@@ -75,7 +80,8 @@ class Verifier:
         staged = Staging(self._spark, self._config, self._catalog, at)
         try:
             staged.copy(wanted(_with_parents(plans)), progress)
-            return [self._verify(plan, pinned[plan.view.name], staged) for plan in plans]
+            found = [self._verify(plan, pinned[plan.view.name], staged) for plan in plans]
+            return [self._ordered(plan, one) for plan, one in zip(plans, found, strict=True)]
         finally:
             self._storage.delete_folder(f"loads/{owner}")
 
@@ -102,6 +108,16 @@ class Verifier:
             extra[:SHOWN],
             len(missing) + len(extra),
         )
+
+    def unverified(self, view: ViewName, pinned: Pinned, error: HeadwaterError | None) -> Verification:
+        """A view that cannot be recomputed at present."""
+        why = error.what if error is not None else "its definition is not known"
+        return Verification(view, pinned.seq, False, 0, problem=why)
+
+    def _ordered(self, plan: ViewPlan, found: Verification) -> Verification:
+        """Taking the journal back cannot show that it is in the wrong order: the sources' own commit times can."""
+        wrong = disorder(self._journal, self._catalog, plan.sources, found.seq)
+        return replace(found, ok=False, problem=wrong) if wrong else found
 
     def _expected(self, plan: ViewPlan, seq: Seq, staged: Staging) -> DataFrame:
         """The view's query at `seq`, over tables as they were then and its parents' own expectations."""

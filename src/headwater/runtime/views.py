@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from headwater.model.consistency import Level
-from headwater.model.names import Seq, ViewName
+from headwater.model.names import Seq, TableName, ViewName
+from headwater.model.schema import Identities
+from headwater.runtime.about import ABOUT, About, statement_of
 from headwater.runtime.jobs import Written
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.tasks import AggregateWork, Target
@@ -41,6 +43,8 @@ class ManagedView:
     plan: ViewPlan
     storage: Storage
     state: ViewState
+    identities: Mapping[TableName, Identities] = field(default_factory=dict)
+    """Which columns it was loaded from."""
     pending: tuple[Written, ...] = ()
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while its tables change: warehouse transactions and compaction come from different threads."""
@@ -132,22 +136,47 @@ class ManagedView:
         """Whether the transactions (lo, hi] are in the view already."""
         return hi <= self.state.seq or any(low <= lo and hi <= high for low, high in self.state.ahead)
 
-    def halt(self, reason: str) -> None:
-        self.state = replace(self.state, state="halted", reason=reason)
+    def halt(self, halt: Halt) -> None:
+        self.state = replace(self.state, state="halted", reason=halt.reason, fix=halt.fix, resumable=halt.resumable)
         self.pending = ()
 
+    def skipped(self, lo: Seq, hi: Seq) -> None:
+        """What lies between was taken as one state."""
+        if self.complete and hi - lo > 1:
+            self.state = replace(self.state, gaps=(*self.state.gaps, (lo, hi)))
 
-def new_view(storage: Storage, plan: ViewPlan) -> ManagedView:
+    def revived(self) -> ManagedView:
+        """The halted view as one that can be maintained again, from what its cut names."""
+        state = replace(self.state, state="live", reason="", fix="", resumable=False)
+        view = ManagedView(self.plan, self.storage, state, self.identities)
+        view.log.rewind(state.version)
+        if view.auxiliary is not None:
+            view.auxiliary.rewind(state.auxiliary)
+        return view
+
+
+@dataclass(frozen=True)
+class Halt:
+    """Why a view is no longer maintained, and what to do. `resumable`: what happens at its sources is still journaled,
+    so it can go on from where it stopped."""
+
+    reason: str
+    fix: str = "'headwater apply' loads it again"
+    resumable: bool = False
+
+
+def new_view(storage: Storage, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> ManagedView:
     """Tables for a view that is about to be loaded; nothing refers to them until its first cut."""
     view = plan.view
     folder = f"{view_folder(view.name)}/{plan.fingerprint}-{uuid.uuid4().hex[:8]}"
     state = ViewState(
         folder, -1, -1, Seq(0), Seq(0), view.level.value, plan.fingerprint, plan.sources, every=view.every
     )
-    managed = ManagedView(plan, storage, state)
+    own = {table: identities[table] for table in view.base_tables if table in identities}
+    managed = ManagedView(plan, storage, state, own)
     managed.log.create(plan.log)
     if managed.auxiliary is not None and plan.auxiliary is not None:
         managed.auxiliary.create(plan.auxiliary)
-    about = {"name": view.name, "sql": view.text, "level": view.level.value, "file": view.file}
-    storage.put(f"{folder}/view.json", json.dumps(about, ensure_ascii=False, indent=1).encode())
+    about = About(view.name, view.text, statement_of(view), view.file, own)
+    storage.put(f"{folder}/{ABOUT}", about.to_json())
     return managed

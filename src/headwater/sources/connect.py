@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.model.errors import ConfigError
-from headwater.model.source import Source, SourceSpec
+from headwater.model.source import MISSING, Source, SourceSpec
 
 
 def _memory(spec: SourceSpec) -> Source:
@@ -36,6 +36,14 @@ ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
 
 def connect(spec: SourceSpec) -> Source:
     """An adapter object for this source. It connects when first asked something."""
+    missing = [value for key, value in spec.options if key == MISSING]
+    if missing:
+        names = ", ".join(missing)
+        are = "environment variable {} is" if len(missing) == 1 else "environment variables {} are"
+        raise ConfigError(
+            f"{are.format(names)} not set; [sources.{spec.name}] needs {'it' if len(missing) == 1 else 'them'}",
+            "; ".join(f"export {name}=…" for name in missing) + " and try again",
+        )
     scheme, separator, _ = spec.url.partition("://")
     adapter = ADAPTERS.get(scheme.lower()) if separator else None
     if adapter is None:

@@ -1,51 +1,68 @@
-"""PostgreSQL as a source (13 or newer).
+"""PostgreSQL as a source (14 or newer).
 
 **Positions** are snapshots (`pg_current_snapshot`): sets of transactions. A change belongs to the transaction `xid`
 that wrote it; it came after position p exactly when `NOT pg_visible_in_snapshot(xid, p)`. So transactions may commit
-in any order of their ids, and none is lost or seen twice.
+in any order of their ids, and none is lost or seen twice. A position also names the life it belongs to
+(`postgres_life.py`).
 
 **As-of**: R(p) = R(now) − changes not shown by p (TID rules, eq. 2). Both are read by one statement, hence in one
-snapshot; whether p is still answerable is checked in that snapshot, too (`headwater.holds`). The base table is locked
-in ACCESS SHARE mode *before* the statement takes its snapshot: TRUNCATE and rewriting ALTERs are not MVCC-safe, and a
-reader that waited for one of them with an older snapshot would find the table empty and the changes not there yet.
+snapshot; whether p is still answerable, and whether the table is still what it was taken for, is looked at in that
+snapshot, too (`headwater.alive`, `headwater.holds`). The base table is locked in ACCESS SHARE mode *before* the
+statement takes its snapshot: TRUNCATE and rewriting ALTERs are not MVCC-safe, and a reader that waited for one of them
+with an older snapshot would find the table empty and the changes not there yet.
 
-**Order**: transactions are told in the order of their largest change id. That is equivalent to commit order: all ids
-come from one sequence, and a transaction that overwrites a row of another must wait until the other has committed,
-i.e. until all its ids are drawn; the overwriting change then draws a larger one. (The order of transaction ids would be
-wrong: an old transaction may overwrite what a younger one has committed.)
+**Order**: commit times where the server keeps them, else what the snapshots of the changes prove (`postgres_order.py`).
+
+**Identity**: a reader remembers a table with the digest of its shape. `holds` compares it; if the table has another
+one, its catalog is read again and every column that is read is held against the one expected.
 
 Capture itself is described in `postgres_capture.py`, parts of global transactions in `postgres_parts.py`.
 
 Known limits:
 
-- rows written directly into a partition (not through the captured parent), and partitions attached or detached, are not
-  seen; tables with plain inheritance are refused;
+- tables with plain inheritance, unlogged ones and partitions that are foreign tables are refused; so is a table with a
+  partition that was attached or detached since its capture: it is captured anew with `headwater setup`;
+- a partition that is created, written and truncated within one transaction leaves no trace of the TRUNCATE, unless
+  `headwater setup` has put its TRUNCATE trigger there;
 - triggers do not fire under `session_replication_role = replica`, so rows applied by a logical replication
   subscription are not seen;
+- commit times are taken a moment before a commit is visible: two transactions that commit within that moment may be
+  told in the order of their times though readers saw the other one first;
 - virtual generated columns are not captured (type None);
 - a deferred foreign key may be satisfied later in our order than at commit;
 - TRUNCATE in a REPEATABLE READ transaction marks the table's capture as broken: its old snapshot cannot list the rows;
 - while another session holds an ACCESS EXCLUSIVE lock (an open TRUNCATE or ALTER TABLE), reading that table waits,
-  30 s at most;
-- a changed database under the same url (restored from a dump) is noticed by its tables' new oids only.
+  30 s at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
+import numpy as np
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
 from headwater.model.conditions import Condition
-from headwater.model.errors import HeadwaterError, SchemaChanged, UnknownName
+from headwater.model.errors import (
+    CaptureMissing,
+    HeadwaterError,
+    SchemaChanged,
+    SourceUnavailable,
+    UnknownName,
+    ValueUnfit,
+)
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.schema import Identities, Identity, TableSchema
+from headwater.model.schema import Identities, TableSchema
 from headwater.model.source import (
     COUNT,
     ORDINAL,
     TRANSACTIONS,
+    UNFIT,
     Capture,
     Chunk,
     CommitTimes,
@@ -53,27 +70,39 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
-from headwater.sources import postgres_capture, postgres_catalog, postgres_parts
-from headwater.sources.postgres_capture import changes_table
+from headwater.sources import postgres_capture, postgres_catalog, postgres_life, postgres_owners, postgres_parts
 from headwater.sources.postgres_catalog import PgTable
 from headwater.sources.postgres_connection import Connection, Connections
-from headwater.sources.postgres_poll import cut, poll_statement
+from headwater.sources.postgres_identity import KnownTables, may_have_moved
+from headwater.sources.postgres_poll import Span, Told, poll_statement, tell, xids_of
 from headwater.sources.postgres_snapshot import Snapshot
-from headwater.sources.postgres_sql import answer_statement, chunk_bounds, fresh, scan_statement
-from headwater.sources.postgres_types import PgColumn, read_csv
+from headwater.sources.postgres_sql import alive, answer_statement, chunk_bounds, fresh, holds, key_of, scan_statement
+from headwater.sources.postgres_triggers import changes_table
+from headwater.sources.postgres_types import Misfit, PgColumn, misfit_advice, read_csv, read_csv_with_misfits, shortened
 
 _KEYS_PER_STATEMENT = 20_000
 _COUNT_AT_MOST = 10_000
+_TRIES = 4
+"""How often a table that is altered while it is read is read anew."""
 
 _READ = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
 _READ_ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_UNTIMED = (
+    "PostgreSQL does not record when transactions are committed here, so transactions that overlap and whose order"
+    " nothing else proves share one state; ALTER SYSTEM SET track_commit_timestamp = on, and a restart of the server,"
+    " let each have its own."
+)
+
+T = TypeVar("T")
 
 
 class PostgresSource:
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
         self._connections = Connections(spec)
-        self._tables: dict[TableName, PgTable] = {}
+        self._known = KnownTables(spec.name)
+        self._last: tuple[Snapshot, int] | None = None
 
     @property
     def name(self) -> SourceName:
@@ -86,8 +115,8 @@ class PostgresSource:
 
     def describe(self) -> Mapping[TableName, TableSchema]:
         with self._connections.borrow() as connection:
-            self._tables = postgres_catalog.tables(connection, self.name)
-        return {name: table.schema() for name, table in self._tables.items()}
+            found = postgres_catalog.tables(connection, self.name)
+        return {name: table.schema() for name, table in found.items()}
 
     def resolve(self, schema: str, table: str) -> TableName | None:
         with self._connections.borrow() as connection:
@@ -97,32 +126,55 @@ class PostgresSource:
 
     def capture(self) -> Capture | None:
         with self._connections.borrow() as connection:
-            generation = postgres_capture.generation(connection)
-            if generation is None:
+            meta = postgres_capture.meta(connection)
+            if meta is None:
                 return None
+            if meta.stale:
+                why = f"its capture {meta.stale}; run 'headwater setup'"
+                noted = postgres_capture.noted(connection)
+                return Capture(meta.generation, frozenset(), {self._name(place): why for place in noted})
             good, broken = set(), {}
-            for found in postgres_capture.inspect(connection):
-                recorded = TableName(self.name, found.recorded[1], found.recorded[0])
-                current = TableName(self.name, found.current[1], found.current[0]) if found.current else recorded
+            for found in postgres_capture.inspect(connection, self._spec.owner):
+                if not found.owned:
+                    continue
+                recorded = self._name(found.recorded)
+                current = self._name(found.current) if found.current else recorded
                 if found.fault is not None:
                     broken[current] = found.fault
                 else:
                     good.add(current)
                     if current != recorded:
                         broken[recorded] = f"the table is called {current} now"
-            return Capture(generation, frozenset(good), {t: why for t, why in broken.items() if t not in good})
+            others = [c for c in postgres_owners.consumers(connection) if c.owner != self._spec.owner]
+        return Capture(
+            meta.generation,
+            frozenset(good),
+            {t: why for t, why in broken.items() if t not in good},
+            tuple(c.label or c.owner for c in others),
+        )
 
     def plan_install(self, tables: Sequence[TableName]) -> list[str]:
         with self._connections.borrow() as connection:
-            return postgres_capture.plan(connection, self._oids(connection, tables))
+            return postgres_capture.plan(connection, self._spec, self._oids(connection, tables))
 
     def install(self, tables: Sequence[TableName]) -> list[str]:
         with self._connections.borrow() as connection:
             wanted = self._oids(connection, tables)
-        return postgres_capture.install(self._connections, wanted)
+        return postgres_capture.install(self._connections, self._spec, wanted)
+
+    def release(self, keep: Sequence[TableName]) -> list[str]:
+        return postgres_capture.release(self._connections, self._spec, [(t.schema, t.table) for t in keep])
 
     def remove(self) -> list[str]:
-        return postgres_capture.remove(self._connections)
+        return postgres_capture.remove(self._connections, self._spec)
+
+    def advice(self, tables: Sequence[TableName]) -> list[str]:
+        with self._connections.borrow() as connection:
+            row = connection.execute("SELECT current_setting('track_commit_timestamp')::bool").fetchone()
+        return [] if row and row[0] else [f"source {self.name}: {_UNTIMED}"]
+
+    def _name(self, place: tuple[str, str]) -> TableName:
+        return TableName(self.name, place[1], place[0])
 
     def _oids(self, connection: Connection, tables: Sequence[TableName]) -> list[tuple[TableName, int]]:
         """Asks for existence only: whether the role may read them is for `plan` to say, with the GRANT that helps."""
@@ -141,35 +193,69 @@ class PostgresSource:
 
     # ── what is expected ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def advice(self, tables: Sequence[TableName]) -> list[str]:
-        return []
-
     def identities(self, tables: Mapping[TableName, Sequence[str]]) -> Mapping[TableName, Identities]:
-        return {table: {c: Identity(f"{table}.{c}") for c in columns} for table, columns in tables.items()}
+        with self._connections.borrow() as connection:
+            return self._known.identities(connection, tables)
 
     def expect(self, tables: Mapping[TableName, Identities]) -> None:
-        self._expected = dict(tables)
+        self._known.expected = dict(tables)
 
     def check(self, at: Position, tables: Sequence[TableName]) -> None:
-        pass
+        """Life first, in one statement with the rest."""
+        Snapshot.parse(at)
+
+        def work(connection: Connection) -> None:
+            held = [
+                sql.SQL("headwater.holds({}, {}::regclass, NULL)").format(
+                    sql.Literal(Snapshot.parse(at).text),
+                    sql.Literal(sql.Identifier(t.schema, t.table).as_string(connection)),
+                )
+                for t in tables
+            ]
+            connection.execute(sql.SQL("SELECT {}").format(sql.SQL(" AND ").join([alive(at), *held])))
+
+        try:
+            self._anew((), work)
+        except SchemaChanged as gone:
+            raise CaptureMissing(gone.what, "run 'headwater setup'") from None
 
     def commit_times(self, transactions: Sequence[str]) -> Sequence[CommitTimes | None]:
-        return [None] * len(transactions)
-
-    def release(self, keep: Sequence[TableName]) -> list[str]:
-        return []
+        """Of a label that leaves some out: of those it names, the first and the last among them."""
+        named = [xids_of(label) for label in transactions]
+        wanted = sorted({xid for xids in named for xid in xids})
+        with self._connections.borrow() as connection:
+            row = connection.execute("SELECT current_setting('track_commit_timestamp')::bool").fetchone()
+            if not wanted or row is None or not row[0]:
+                return [None] * len(transactions)
+            statement = (
+                "SELECT x::text::bigint, pg_xact_commit_timestamp(x::xid) FROM unnest(%s::text[]::xid8[]) AS x"
+                " WHERE x < pg_snapshot_xmax(pg_current_snapshot())"
+            )
+            times: dict[int, dt.datetime | None] = dict(
+                connection.execute(statement, [list(map(str, wanted))]).fetchall()
+            )
+        found = [[t for x in xids if (t := times.get(x)) is not None] for xids in named]
+        return [
+            (min(ts), max(ts)) if ts and len(ts) == len(xids) else None for ts, xids in zip(found, named, strict=True)
+        ]
 
     # ── what happened ────────────────────────────────────────────────────────────────────────────────────────────
 
     def position(self) -> Position:
         with self._connections.borrow() as connection:
-            return _now(connection)
+            for _ in range(10):
+                now, life, lsn = postgres_life.now(connection)
+                if postgres_life.flushed(connection, lsn):
+                    return now.position(life)
+        raise SourceUnavailable(
+            f"source {self.name} does not write its log to disk", "look at the server's log and its disk"
+        )
 
     def waiting(self, after: Position) -> int:
         """Counted up to ten thousand; beyond that, told from the distance of change ids."""
         Snapshot.parse(after)
         with self._connections.borrow() as connection:
-            oids = [row[0] for row in connection.execute("SELECT oid::bigint FROM headwater.tables ORDER BY oid")]
+            oids = postgres_owners.oids(connection)
             if not oids:
                 return 0
             parts = [sql.SQL("SELECT id FROM {} AS c WHERE {}").format(changes_table(o), fresh(after)) for o in oids]
@@ -182,81 +268,114 @@ class PostgresSource:
         return int(row[0] if row[0] < _COUNT_AT_MOST else max(row))
 
     def poll(self, after: Position, tables: Mapping[TableName, Sequence[str]], limit: int) -> Poll:
-        """One snapshot tells the transactions, where to cut them (see `postgres_poll.py`), and their changes."""
+        """One snapshot tells the transactions, where to cut them (see `postgres_poll.py`), and their changes. If they
+        are not on disk yet, nothing is told this time."""
         Snapshot.parse(after)
-        with self._connections.borrow() as connection:
-            known = {name: self._table(connection, name, columns) for name, columns in tables.items()}
-            for name, columns in tables.items():
-                self._columns(known[name], columns)
+
+        def work(connection: Connection) -> Poll:
+            known = {name: self._known.captured(connection, name, columns) for name, columns in tables.items()}
             self._begin(connection, f"{_READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
-            now, has_parts = _now_holding(connection, after, list(known.values()))
-            if not known:
-                return Poll(now.position(), TRANSACTIONS.empty_table(), {})
-            logs = [changes_table(table.oid) for table in known.values()]
-            if has_parts:
-                logs.append(postgres_parts.PARTS)
-
-            def read(statement: sql.Composable, schema: pa.Schema) -> pa.Table:
-                return self._copied(connection, statement, schema, next(iter(known)))
-
-            found = cut(connection, read, (after, now), logs, limit)
-            xids = found.kept.column("xid").to_pylist()
-            tags = postgres_parts.tags(connection, xids, fresh(after) if has_parts else None)
-            changes = {}
-            for name, table in known.items():
-                wanted = self._columns(table, tables[name])
-                rows = self._copied(
-                    connection,
-                    poll_statement(table, wanted, after, found.end.position()),
-                    pa.schema([*_fields(wanted), (COUNT, pa.int64()), (ORDINAL, pa.int64())]),
-                    name,
-                )
-                ordinals = pc.index_in(rows.column(ORDINAL), value_set=found.kept.column("xid")).cast(pa.int64())
-                assert not ordinals.null_count, "a change of a transaction that was not told"
-                changes[name] = rows.set_column(rows.num_columns - 1, ORDINAL, ordinals)
+            span, moment, lsn = self._span(connection, after, list(known.values()))
+            poll = self._polled(connection, after, span, tables, limit) if known else None
+            if poll is None:
+                poll = Poll(self._end(connection, after, span.now), TRANSACTIONS.empty_table(), {})
             connection.execute("COMMIT")
-        labels = found.kept.column("xid").cast(pa.string())
-        transactions = pa.table([labels, found.kept.column("at"), tags.global_id, tags.parts], schema=TRANSACTIONS)
-        before = postgres_parts.Before(Snapshot.parse(after), found.end, xids, tags.ordinals)
-        return Poll(found.end.position(), transactions, changes, found.more, before)
+            if not postgres_life.flushed(connection, lsn):
+                return Poll(after, TRANSACTIONS.empty_table(), {})
+            self._last = (span.now, moment)
+            return poll
+
+        return self._anew(list(tables), work)
+
+    def _span(self, connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Span, int, str | None]:
+        """What there is to poll; an error if `after` cannot be gone on from."""
+        columns = [postgres_life.NOW, sql.SQL("current_setting('track_commit_timestamp')::bool"), alive(after)]
+        columns += [holds(after, table) for table in tables]
+        row = connection.execute(sql.SQL("SELECT {}").format(sql.SQL(", ").join(columns))).fetchone()
+        assert row is not None
+        logs = [*(changes_table(table.oid) for table in tables), postgres_parts.PARTS]
+        return Span(Snapshot.parse(after), Snapshot.parse(row[0]), logs, row[3], self._last), row[1], row[2]
+
+    def _end(self, connection: Connection, after: Position, now: Snapshot) -> Position:
+        """The position of a snapshot taken now."""
+        if now.position() == after.partition("@")[0] and "@" in after:
+            return after
+        row = connection.execute("SELECT headwater.newest()").fetchone()
+        assert row is not None
+        return now.position(row[0])
+
+    def _polled(
+        self,
+        connection: Connection,
+        after: Position,
+        span: Span,
+        tables: Mapping[TableName, Sequence[str]],
+        limit: int,
+    ) -> Poll:
+        told = tell(connection, lambda s, schema: self._copied(connection, s, schema), span, limit)
+        tags = postgres_parts.tags(connection, told, fresh(after))
+        changes = {
+            name: self._changes(connection, self._known.table(connection, name), columns, span.after, told)
+            for name, columns in tables.items()
+        }
+        if told.end == span.now:
+            end = self._end(connection, after, span.now)
+        else:
+            logs = [
+                (self._known.table(connection, name).oid, log) for name, log in zip(tables, span.logs, strict=False)
+            ]
+            newest = told.newest()
+            end = told.end.position(postgres_life.witnesses(connection, [*logs, (0, postgres_parts.PARTS)], newest))
+        labels = told.labels()
+        committed = np.zeros(0, np.int64) if not told.groups else np.maximum.reduceat(told.at, told.starts[:-1])
+        at = pa.array(committed, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        transactions = pa.table([labels, at, tags.global_id, tags.parts], schema=TRANSACTIONS)
+        before = postgres_parts.Before(after, told, {labels[n]: n for n in tags.tagged})
+        return Poll(end, transactions, changes, told.more, before)
+
+    def _changes(
+        self, connection: Connection, table: PgTable, names: Sequence[str], after: Snapshot, told: Told
+    ) -> pa.Table:
+        """One table's rows, with the ordinals of their transactions."""
+        columns = [table.columns[name] for name in names]
+        span, counted = (after, told.end), [(COUNT, pa.int64()), (ORDINAL, pa.int64())]
+        try:
+            rows = self._copied(
+                connection, poll_statement(table, columns, span), pa.schema([*_fields(columns), *counted])
+            )
+        except Misfit:
+            schema = pa.schema([*_fields(columns), *counted, (_KEY, pa.string()), (UNFIT, pa.string())])
+            rows = self._copied(connection, poll_statement(table, columns, span, keyed=True), schema)
+            rows = rows.drop_columns([_KEY])
+        places = pc.index_in(rows.column(ORDINAL), value_set=pa.array(told.xids))
+        assert not places.null_count, "a change of a transaction that was not told"
+        ordinals = pa.array(told.group[places.to_numpy()] if len(told.group) else [], pa.int64())
+        return rows.set_column(rows.column_names.index(ORDINAL), ORDINAL, ordinals)
 
     def trim(self, below: Position) -> int:
         """Forgetting nothing writes nothing: no transaction id is drawn, and positions of an idle source stay put."""
         Snapshot.parse(below)
-        place = sql.SQL("{}::pg_snapshot").format(sql.Literal(below))
-        shown = "DELETE FROM {} WHERE xid < pg_snapshot_xmax({below}) AND pg_visible_in_snapshot(xid, {below})"
         with self._connections.borrow() as connection, connection.transaction():
-            oids = [row[0] for row in connection.execute("SELECT oid::bigint FROM headwater.tables ORDER BY oid")]
-            statements = [sql.SQL(shown).format(changes_table(oid), below=place) for oid in oids]
-            gone = sum(connection.execute(statement).rowcount for statement in statements)
-            tags = 0
-            if postgres_parts.exist(connection):
-                tags = connection.execute(sql.SQL(shown).format(postgres_parts.PARTS, below=place)).rowcount
-            if gone or tags:  # readers see both or neither; the mark only ever moves forward
-                forward = "headwater.contains({below}, trimmed) IS NOT FALSE"
-                moved = sql.SQL("UPDATE headwater.meta SET trimmed = {below} WHERE " + forward).format(below=place)
-                connection.execute(moved)
-            return gone
+            return postgres_owners.trim(connection, self._spec, below)
 
     # ── as of a position ─────────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
         """Many keys are asked in several statements: each is exact as of `at`, so together they are."""
         Snapshot.parse(at)
+        named = (*question.columns, *question.key, *(c.column for c in question.conditions))
         for start in range(0, max(question.keys.num_rows, 1), _KEYS_PER_STATEMENT):
-            with self._connections.borrow() as connection:
-                table = self._table(connection, question.table, (*question.columns, *question.key))
-                columns = self._columns(table, question.columns)
-                self._columns(table, (*question.key, *(c.column for c in question.conditions)))
+
+            def statement(table: PgTable, start: int = start) -> tuple[sql.Composable, pa.Schema]:
+                columns = [table.columns[name] for name in question.columns]
                 schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
-                statement = answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT))
-                self._begin(connection, f"{_READ}; SET LOCAL enable_seqscan = off", [table])
-                yield from self._streamed(connection, statement, schema, table.name)
-                connection.execute("COMMIT")
+                return answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT)), schema
+
+            yield from self._answers(question.table, named, f"{_READ}; SET LOCAL enable_seqscan = off", statement)
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         with self._connections.borrow() as connection:
-            known = self._table(connection, table)
+            known = self._known.table(connection, table)
             rows = postgres_catalog.estimated_rows(connection, known)
             bounds = chunk_bounds(connection, known, rows, max(1, -(-rows // max(target_rows, 1))))
         return [Chunk(table, i, b, rows // len(bounds)) for i, b in enumerate(bounds)]
@@ -265,99 +384,105 @@ class PostgresSource:
         self, chunk: Chunk, columns: Sequence[str], at: Position, conditions: Sequence[Condition] = ()
     ) -> Iterator[pa.RecordBatch]:
         Snapshot.parse(at)
-        with self._connections.borrow() as connection:
-            table = self._table(connection, chunk.table, columns)
-            wanted = self._columns(table, columns)
-            self._columns(table, [c.column for c in conditions])
-            schema = pa.schema([*_fields(wanted), (COUNT, pa.int64())])
-            self._begin(connection, _READ, [table])
-            yield from self._streamed(
-                connection, scan_statement(table, chunk, wanted, at, conditions), schema, table.name
+
+        def statement(table: PgTable) -> tuple[sql.Composable, pa.Schema]:
+            wanted = [table.columns[name] for name in columns]
+            return scan_statement(table, chunk, wanted, at, conditions), pa.schema(
+                [*_fields(wanted), (COUNT, pa.int64())]
             )
-            connection.execute("COMMIT")
+
+        yield from self._answers(chunk.table, (*columns, *(c.column for c in conditions)), _READ, statement)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _table(self, connection: Connection, name: TableName, columns: Iterable[str] = ()) -> PgTable:
-        """What is remembered of a table; asked anew if it lacks one of these columns, which may have come since."""
-        known = self._tables.get(name)
-        if known is None or any(column not in known.columns for column in columns):
-            found = postgres_catalog.tables(connection, self.name, only=name)
-            if name not in found:
-                raise SchemaChanged(
-                    f"{name} does not exist (or may not be read)", "create it again, or change the views"
-                )
-            self._tables[name] = found[name]
-        return self._tables[name]
+    def _anew(self, names: Sequence[TableName], work: Callable[[Connection], T]) -> T:
+        """The work, done again if the tables turn out to be in another shape than they were taken for."""
+        for attempt in range(_TRIES):
+            with self._connections.borrow() as connection:
+                try:
+                    return work(connection)
+                except psycopg.Error as error:
+                    if attempt == _TRIES - 1 or not may_have_moved(error):
+                        raise
+                    self._known.forget(names)
+        raise AssertionError("the last attempt raises")
 
-    def _columns(self, table: PgTable, names: Sequence[str]) -> list[PgColumn]:
-        for name in names:
-            if name not in table.columns:
-                raise SchemaChanged(f"{table.name} has no column {name!r}", "change the views that use it")
-            if table.columns[name].type is None:
-                declared = table.columns[name].declared
-                raise SchemaChanged(
-                    f"{table.name}.{name} is of type {declared}, which Headwater cannot hold", "leave it out"
-                )
-        return [table.columns[name] for name in names]
+    def _answers(
+        self,
+        name: TableName,
+        named: Sequence[str],
+        begin: str,
+        statement: Callable[[PgTable], tuple[sql.Composable, pa.Schema]],
+    ) -> Iterator[pa.RecordBatch]:
+        """As `_anew`, but given out as it comes: what tells that a table moved comes before its first row."""
+        for attempt in range(_TRIES):
+            given = False
+            with self._connections.borrow() as connection:
+                try:
+                    table = self._known.captured(connection, name, named)
+                    asked, schema = statement(table)
+                    self._begin(connection, begin, [table])
+                    with connection.cursor().copy(_copy(asked)) as copy:
+                        for batch in read_csv(copy, schema):
+                            yield batch
+                            given = True
+                    connection.execute("COMMIT")
+                    return
+                except Misfit as misfit:
+                    raise self._unfit(table, misfit) from None
+                except psycopg.Error as error:
+                    if given or attempt == _TRIES - 1 or not may_have_moved(error):
+                        raise
+                    self._known.forget([name])
 
     def _begin(self, connection: Connection, how: str, tables: Sequence[PgTable]) -> None:
         """Begin, and lock before the first snapshot (see above)."""
         begin: sql.SQL | sql.Composed = sql.SQL(how)
         if tables:
-            names = sql.SQL(", ").join(t.identifier for t in tables)
+            names = sql.SQL(", ").join(t.rows_of_its_own for t in tables)
             begin = sql.SQL("{}; LOCK TABLE {} IN ACCESS SHARE MODE").format(begin, names)
         connection.execute(begin)
 
-    def _streamed(
-        self, connection: Connection, statement: sql.Composable, schema: pa.Schema, table: TableName
-    ) -> Iterator[pa.RecordBatch]:
-        try:
-            with connection.cursor().copy(sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(statement)) as copy:
-                yield from read_csv(copy, schema, table)
-        except Exception:
-            self._raise_if_changed(table)
-            raise
+    def _copied(self, connection: Connection, statement: sql.Composable, schema: pa.Schema) -> pa.Table:
+        """All rows. The copy is read to its end whatever is in it, so that the transaction can go on."""
+        read = read_csv_with_misfits if UNFIT in schema.names else read_csv
+        with connection.cursor().copy(_copy(statement)) as copy:
+            try:
+                return pa.Table.from_batches(read(copy, schema), schema)
+            except Misfit:
+                for _ in copy:
+                    pass
+                raise
 
-    def _copied(
-        self, connection: Connection, statement: sql.Composable, schema: pa.Schema, table: TableName
-    ) -> pa.Table:
-        return pa.Table.from_batches(self._streamed(connection, statement, schema, table), schema)
+    def _unfit(self, table: PgTable, misfit: Misfit) -> ValueUnfit:
+        kind = table.columns[misfit.column].type
+        row = f" of the row with {key}" if (key := self._key(table, misfit)) else ""
+        return ValueUnfit(
+            f"{table.name}.{misfit.column}: the value {shortened(misfit.value)}{row} does not fit {kind} exactly",
+            misfit_advice(kind),
+        )
 
-    def _raise_if_changed(self, name: TableName) -> None:
-        """After any failure: was it that the table is no longer what we took it for?"""
-        remembered = self._tables.pop(name, None)
+    def _key(self, table: PgTable, misfit: Misfit) -> str | None:
+        """Which row has such a value now; None if none has any longer."""
+        statement = sql.SQL("SELECT {} FROM {} AS b WHERE b.{}::text = {} LIMIT 1").format(
+            key_of(table, lambda c: sql.SQL("b.{}::text").format(sql.Identifier(c)), sql.SQL("b.*::text")),
+            table.rows_of_its_own,
+            sql.Identifier(misfit.column),
+            sql.Literal(misfit.value),
+        )
         try:
             with self._connections.borrow() as connection:
-                found = postgres_catalog.tables(connection, self.name, only=name).get(name)
+                row = connection.execute(statement).fetchone()
         except HeadwaterError:
-            return
-        if remembered is None or found is None:
-            return
-        for column in remembered.columns.values():
-            now = found.columns.get(column.name)
-            if now is None or (now.base, now.type) != (column.base, column.type):
-                became = "was dropped or renamed" if now is None else f"is {now.declared} now, it was {column.declared}"
-                raise SchemaChanged(f"{name}.{column.name} {became}", "change the views that use it")
+            return None
+        return row[0] if row else None
 
 
-def _now(connection: Connection) -> Position:
-    row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
-    assert row is not None
-    return Position(row[0])
+_KEY = "__key"
 
 
-def _now_holding(connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Snapshot, bool]:
-    """Now, and whether transactions can be tagged here; an error if `after` is older than what these tables keep."""
-    holds = [sql.SQL("headwater.holds({}, {}::regclass)").format(after, _regclass(t)) for t in tables]
-    columns = [sql.SQL("pg_current_snapshot()::text"), postgres_parts.EXISTS, *holds]
-    row = connection.execute(sql.SQL("SELECT {}").format(sql.SQL(", ").join(columns))).fetchone()
-    assert row is not None
-    return Snapshot.parse(row[0]), row[1]
-
-
-def _regclass(table: PgTable) -> sql.Literal:
-    return sql.Literal(table.identifier.as_string(None))
+def _copy(statement: sql.Composable) -> sql.Composed:
+    return sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(statement)
 
 
 def _fields(columns: Sequence[PgColumn]) -> list[tuple[str, pa.DataType]]:

@@ -1,26 +1,19 @@
 """Capture at a PostgreSQL source: everything Headwater puts into somebody else's database, and how it goes again.
 
     schema headwater
-      meta             one row: the generation, and the position up to which changes were trimmed
-      tables           what is captured: the table's oid, its name then, the position `since` which
-      gaps             moments at which capture knowingly missed something (see `_TRUNCATE` below)
+      meta             one row: format and generation of the capture, what was trimmed, the database it was installed in
+      tables, leaves   what is captured: the table's oid, its name then, the position `since` which; its partitions
+      gaps             moments at which capture knowingly missed something
+      consumers, owned for which projects (`postgres_owners.py`)
+      witnesses        of changes that are gone, what proves the life of a position (`postgres_life.py`)
       ids              one sequence for all changes of the database
-      changes_<oid>    the changes of one table: id, xid, at, count, layout, row
-      parts, part_of() transactions tagged as parts of a global one (see `postgres_parts.py`)
-      headwater_capture_<oid>()            the trigger function of one table
-      layout, relaid, contains, holds      functions that readers use
+      changes_<oid>    the changes of one table, written by headwater_capture_<oid>() (`postgres_triggers.py`)
+      parts, part_of() transactions tagged as parts of a global one (`postgres_parts.py`)
+      functions and types that readers use (`postgres_schema.py`)
     on each captured table
-      headwater_insert, _update, _delete   after each statement, with transition tables
-      headwater_truncate                   before TRUNCATE: takes every row away
+      triggers, whose names begin with headwater_
 
-**A change row is the row's own text**: `row` is the composite value as PostgreSQL writes it, `(1,"a b",,t)`. A type's
-output and input functions invert each other, so a change decodes (`row::schema.table`) to exactly what the base table
-holds: NaN, JSON text verbatim, JSON null apart from NULL. (`row_to_json` loses the last two.) And no column is named
-anywhere, so ALTER TABLE never breaks the writers. `layout` lists the attribute numbers the text was made of: they are
-never reused and survive a rename, so a row written before ADD or DROP COLUMN is laid out anew (`relaid`) when read.
-
-The trigger functions are SECURITY DEFINER with a pinned search_path: writers need no rights on schema headwater.
-They pin the settings that decide how values read as text.
+Installing is one transaction: all tables or none. It waits for writers of each table, but keeps nobody waiting long.
 """
 
 from __future__ import annotations
@@ -34,133 +27,44 @@ from psycopg import sql
 
 from headwater.model.errors import SourceRefused, SourceUnavailable
 from headwater.model.names import TableName
-from headwater.sources import postgres_parts
-from headwater.sources.postgres_connection import NOT_CAPTURED, PINNED, TRIMMED, Connection, Connections
+from headwater.model.source import SourceSpec
+from headwater.sources import postgres_grants, postgres_owners, postgres_parts, postgres_schema
+from headwater.sources.postgres_connection import Connection, Connections
+from headwater.sources.postgres_triggers import (
+    PARTITION_TRIGGERS,
+    TRIGGERS,
+    capture_statements,
+    changes_table,
+    function_of,
+    truncate_trigger,
+)
 
 _LOCK_TIMEOUT = "2s"
 _LOCK_TRIES = 5
 _ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('headwater capture', 0))"
 
-_SCHEMA = f"""
-CREATE SCHEMA headwater;
-COMMENT ON SCHEMA headwater IS 'Change capture of Headwater; `headwater remove` takes it away.';
-CREATE TABLE headwater.meta (generation uuid NOT NULL, trimmed pg_snapshot);
-INSERT INTO headwater.meta VALUES (gen_random_uuid(), NULL);
-CREATE TABLE headwater.tables
-    (oid oid PRIMARY KEY, schema_name text NOT NULL, table_name text NOT NULL, since pg_snapshot NOT NULL);
-CREATE TABLE headwater.gaps (oid oid NOT NULL, at timestamptz NOT NULL, reason text NOT NULL);
-CREATE SEQUENCE headwater.ids CACHE 1;
-
-CREATE FUNCTION headwater.layout(relation oid) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT string_agg(attnum::text, ' ' ORDER BY attnum) FROM pg_catalog.pg_attribute
-    WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped $$;
-
--- A row's text, from the layout it was written in to another: fields keep their quoting, missing ones are NULL.
-CREATE FUNCTION headwater.relaid("row" text, was text, wanted text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT '(' || string_agg(coalesce(field, ''), ',' ORDER BY place) || ')'
-    FROM unnest(string_to_array(wanted, ' ')) WITH ORDINALITY AS w (attribute, place)
-    LEFT JOIN unnest(string_to_array(was, ' ')) WITH ORDINALITY AS o (attribute, old_place) USING (attribute)
-    LEFT JOIN (SELECT m[1] AS field, n FROM regexp_matches(
-            substr("row", 2, length("row") - 2) || ',', '((?:[^",]|"(?:[^"]|"")*")*),', 'g'
-        ) WITH ORDINALITY AS f (m, n)) AS fields ON n = old_place $$;
-
--- Whether every transaction that `part` shows is shown by `whole` too.
-CREATE FUNCTION headwater.contains(whole pg_snapshot, part pg_snapshot) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    SELECT NOT EXISTS (SELECT FROM pg_snapshot_xip(whole) AS x WHERE pg_visible_in_snapshot(x, part))
-       AND (SELECT count(*) FROM pg_snapshot_xip(part) AS x WHERE x >= pg_snapshot_xmax(whole))
-           >= pg_snapshot_xmax(part)::text::numeric - pg_snapshot_xmax(whole)::text::numeric $$;
-
--- True, or an error: can the table's state as of this position still be told? STABLE: looks with its caller's snapshot.
-CREATE FUNCTION headwater.holds("at" pg_snapshot, captured oid) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
-DECLARE began pg_snapshot; gone pg_snapshot;
-BEGIN
-    SELECT since, trimmed INTO began, gone FROM headwater.tables, headwater.meta WHERE oid = captured;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '{NOT_CAPTURED}', MESSAGE = captured::regclass::text || ' is not captured';
-    ELSIF NOT headwater.contains("at", began) THEN
-        RAISE EXCEPTION USING ERRCODE = '{TRIMMED}',
-            MESSAGE = format('capture of %s began after position %s', captured::regclass, left("at"::text, 80));
-    ELSIF NOT headwater.contains("at", gone) THEN  -- NULL: never trimmed
-        RAISE EXCEPTION USING ERRCODE = '{TRIMMED}',
-            MESSAGE = format('changes after position %s were trimmed', left("at"::text, 80));
-    END IF;
-    RETURN true;
-END $$;
-"""
-
-_CHANGES = """
-CREATE TABLE headwater.{changes} (
-    id bigint NOT NULL DEFAULT nextval('headwater.ids'), xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    at timestamptz NOT NULL DEFAULT clock_timestamp(), count smallint NOT NULL,
-    layout text NOT NULL, "row" text NOT NULL
-);
-CREATE INDEX ON headwater.{changes} (xid, id);
-CREATE INDEX ON headwater.{changes} (id)
-"""
-
-_ROWS = """INSERT INTO headwater.{changes} (count, layout, "row")
-        SELECT {count}, headwater_layout, (headwater_rows.*)::text FROM {rows} AS headwater_rows;"""
-
-# TRUNCATE takes away rows that a REPEATABLE READ transaction's old snapshot does not show us: we cannot know whether
-# there were any, so we say that there may be a gap.
-_TRUNCATE = """IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-            INSERT INTO headwater.gaps VALUES (TG_RELID, clock_timestamp(),
-                'was truncated by a ' || current_setting('transaction_isolation') || ' transaction');
-        END IF;"""
-
-_FUNCTION = """
-CREATE FUNCTION headwater.{function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp {pinned} AS $capture$
-#variable_conflict use_variable
-DECLARE headwater_layout text := (
-    SELECT string_agg(attnum::text, ' ' ORDER BY attnum) FROM pg_attribute
-    WHERE attrelid = TG_RELID AND attnum > 0 AND NOT attisdropped);
-BEGIN
-    IF TG_OP = 'INSERT' THEN
-        {inserted}
-    ELSIF TG_OP = 'UPDATE' THEN
-        {old}
-        {new}
-    ELSIF TG_OP = 'DELETE' THEN
-        {deleted}
-    ELSE
-        {truncate}
-        {truncated}
-    END IF;
-    RETURN NULL;
-END $capture$;
-REVOKE ALL ON FUNCTION headwater.{function}() FROM PUBLIC
-"""
-
-TRIGGERS = {
-    "headwater_insert": "AFTER INSERT ON {table} REFERENCING NEW TABLE AS headwater_new",
-    "headwater_update": "AFTER UPDATE ON {table} REFERENCING OLD TABLE AS headwater_old NEW TABLE AS headwater_new",
-    "headwater_delete": "AFTER DELETE ON {table} REFERENCING OLD TABLE AS headwater_old",
-    "headwater_truncate": "BEFORE TRUNCATE ON {table}",
-}
-
 _INSPECT = """
-SELECT t.oid::bigint, t.schema_name, t.table_name, n.nspname, c.relname,
-       (SELECT max(reason) FROM headwater.gaps AS g WHERE g.oid = t.oid),
-       to_regclass('headwater.changes_' || t.oid) IS NOT NULL,
-       array(SELECT tg.tgname::text FROM pg_trigger AS tg JOIN pg_proc AS p ON p.oid = tg.tgfoid
-             WHERE tg.tgrelid = t.oid AND p.proname = 'headwater_capture_' || t.oid
-               AND p.pronamespace = 'headwater'::regnamespace),
-       array(SELECT tg.tgname::text FROM pg_trigger AS tg
-             WHERE tg.tgrelid = t.oid AND tg.tgenabled NOT IN ('O', 'A'))
+SELECT t.oid::bigint, t.schema_name, t.table_name, n.nspname, c.relname, headwater.fault(t.oid),
+       EXISTS (SELECT FROM headwater.owned AS o WHERE o.oid = t.oid AND o.owner = %s)
 FROM headwater.tables AS t
 LEFT JOIN pg_class AS c ON c.oid = t.oid
 LEFT JOIN pg_namespace AS n ON n.oid = c.relnamespace
 ORDER BY 2, 3
 """
 
-_PRIVILEGES = """
-SELECT has_schema_privilege(c.relnamespace, 'USAGE'), has_table_privilege(c.oid, 'SELECT'),
-       has_table_privilege(c.oid, 'TRIGGER'), row_security_active(c.oid),
-       EXISTS (SELECT FROM pg_inherits i JOIN pg_class k ON k.oid = i.inhrelid
-               WHERE c.oid IN (i.inhrelid, i.inhparent) AND c.relkind = 'r'),
-       current_user::text
-FROM pg_class AS c WHERE c.oid = %s
+_LEAVES = """
+SELECT n.nspname::text, p.relname::text, p.oid::bigint, EXISTS (
+    SELECT FROM pg_trigger AS g WHERE g.tgrelid = p.oid AND g.tgname = 'headwater_truncate')
+FROM (WITH RECURSIVE tree (oid) AS (
+    SELECT inhrelid FROM pg_inherits WHERE inhparent = %s
+    UNION ALL SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.oid) SELECT oid FROM tree) AS tree
+JOIN pg_class AS p ON p.oid = tree.oid AND p.relkind = 'r' JOIN pg_namespace AS n ON n.oid = p.relnamespace
+ORDER BY p.oid
+"""
+
+_NOTE_LEAVES = """
+INSERT INTO headwater.leaves SELECT %(root)s, t.oid, c.relfilenode, headwater.signature(t.oid, %(root)s)
+FROM headwater.tree(%(root)s) AS t JOIN pg_class AS c ON c.oid = t.oid WHERE t.oid = %(leaf)s OR %(leaf)s = 0
 """
 
 
@@ -172,219 +76,278 @@ class Captured:
     recorded: tuple[str, str]
     current: tuple[str, str] | None
     fault: str | None
+    owned: bool
 
 
-def changes_table(oid: int) -> sql.Identifier:
-    return sql.Identifier("headwater", f"changes_{oid}")
+@dataclass(frozen=True)
+class Meta:
+    """The capture that is here. `stale` says why it must not be used, empty if it may."""
+
+    generation: str
+    stale: str = ""
 
 
-def generation(connection: Connection) -> str | None:
+def meta(connection: Connection) -> Meta | None:
     """None when there is no capture here."""
-    found = connection.execute("SELECT to_regclass('headwater.meta') IS NOT NULL").fetchone()
-    if not found or not found[0]:
+    row = connection.execute(
+        "SELECT to_regclass('headwater.meta') IS NOT NULL, EXISTS (SELECT FROM pg_attribute WHERE attname = 'format'"
+        " AND attrelid = to_regclass('headwater.meta') AND NOT attisdropped)"
+    ).fetchone()
+    if row is None or not row[0]:
         return None
-    row = connection.execute("SELECT generation::text FROM headwater.meta").fetchone()
-    return str(row[0]) if row else None
+    if not row[1]:
+        old = connection.execute("SELECT generation::text FROM headwater.meta").fetchone()
+        return Meta(old[0], "was installed by an older Headwater") if old else None
+    found = connection.execute("SELECT generation::text, format FROM headwater.meta").fetchone()
+    if found is None:
+        return None
+    if found[1] != postgres_schema.FORMAT:
+        age = "an older" if found[1] < postgres_schema.FORMAT else "a newer"
+        return Meta(found[0], f"was installed by {age} Headwater")
+    home = connection.execute("SELECT home = headwater.here() FROM headwater.meta").fetchone()
+    stale = "" if home and home[0] else "came with a copy of the database that it was installed in"
+    return Meta(found[0], stale)
 
 
-def inspect(connection: Connection) -> list[Captured]:
-    found = []
-    for row in connection.execute(_INSPECT):
-        oid, schema, table, now_schema, now_table, gap, has_changes, present, disabled = row
-        missing = [t for t in TRIGGERS if t not in present]
-        off = [t for t in TRIGGERS if t in disabled]
-        fault = None
-        if now_table is None:
-            fault = "the table was dropped (or dropped and created anew)"
-        elif missing:
-            fault = f"the trigger {missing[0]} is gone"
-        elif off:
-            fault = f"the trigger {off[0]} is disabled"
-        elif not has_changes:
-            fault = f"the change table headwater.changes_{oid} is gone"
-        elif gap:
-            fault = f"the table {gap}: some of its rows may have gone unseen"
-        current = None if now_table is None else (now_schema, now_table)
-        found.append(Captured(oid, (schema, table), current, fault))
-    return found
+def inspect(connection: Connection, owner: str) -> list[Captured]:
+    return [
+        Captured(oid, (schema, table), None if now_table is None else (now_schema, now_table), fault, owned)
+        for oid, schema, table, now_schema, now_table, fault, owned in connection.execute(_INSPECT, [owner])
+    ]
+
+
+def noted(connection: Connection) -> list[tuple[str, str]]:
+    """The tables of a capture of any format."""
+    rows = connection.execute("SELECT schema_name, table_name FROM headwater.tables ORDER BY 1, 2")
+    return [(schema, table) for schema, table in rows]
 
 
 # ── install ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def plan(connection: Connection, wanted: Sequence[tuple[TableName, int]]) -> list[str]:
+def plan(connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]]) -> list[str]:
     """The lines of `install`, after checking that it will be allowed to."""
-    lines = []
-    if generation(connection) is None:
-        _check_schema(connection)
-        lines.append("create schema headwater: meta tables, a sequence, 5 functions")
-        standing = {}
+    found, lines, standing = meta(connection), list[str](), dict[int, Captured]()
+    if found is None:
+        _check_name(connection)
+        lines.append("create schema headwater: meta tables, a sequence, functions")
+    elif found.stale:
+        lines.append(f"create schema headwater anew, because the one that is here {found.stale}")
     else:
-        if not postgres_parts.exist(connection):
-            lines.append("let transactions be tagged as parts of a global one: headwater.parts, headwater.part_of()")
-        standing = {c.oid: c for c in inspect(connection)}
-    for table, oid in wanted:
-        if oid in standing and standing[oid].fault is None:
-            continue
-        _check_table(connection, table, oid)
+        standing = {c.oid: c for c in inspect(connection, spec.owner)}
+        if not postgres_owners.registered(connection, spec) and not wanted:
+            lines.append("share the capture that is here")
+    new = [(table, oid) for table, oid in wanted if oid not in standing or standing[oid].fault is not None]
+    watched = [(table, oid) for table, oid in wanted if (table, oid) not in new]
+    unwatched = {oid: _unwatched(connection, oid) for _, oid in watched}
+    postgres_grants.check(
+        connection,
+        [*new, *(one for one in watched if unwatched[one[1]])],
+        new_schema=found is None or bool(found.stale),
+    )
+    for table, oid in new:
         again = f" anew, because {standing[oid].fault}" if oid in standing else ""
-        lines.append(f"capture {table}{again}: change table headwater.changes_{oid}, triggers {', '.join(TRIGGERS)}")
+        triggers = PARTITION_TRIGGERS if _leaves(connection, oid) is not None else TRIGGERS
+        lines.append(f"capture {table}{again}: change table headwater.changes_{oid}, triggers {', '.join(triggers)}")
+    for table, oid in watched:
+        if unwatched[oid]:
+            lines.append(f"capture {table}: trigger headwater_truncate on {len(unwatched[oid])} new partitions")
+        elif not standing[oid].owned or not postgres_owners.registered(connection, spec):
+            lines.append(f"share the capture of {table} that is here")
     return lines
 
 
-def install(connections: Connections, wanted: Sequence[tuple[TableName, int]]) -> list[str]:
+def install(connections: Connections, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]]) -> list[str]:
     with connections.borrow() as connection:
-        lines = plan(connection, wanted)
-        if not lines:
-            return []
-        if generation(connection) is None:
-            _patiently(connection, "schema headwater", _create_schema)
-        elif not postgres_parts.exist(connection):
-            _patiently(connection, "schema headwater", _create_parts)
-        standing = {c.oid: c for c in inspect(connection)}
-        for table, oid in wanted:
-            if oid not in standing or standing[oid].fault is not None:
-                _patiently(connection, str(table), lambda c, t=table, o=oid: _capture_table(c, t, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
+        lines = plan(connection, spec, wanted)
+        if lines:
+            _patiently(connection, lambda c, at: _install(c, spec, wanted, at))
     return lines
 
 
-def _create_schema(connection: Connection) -> None:
-    if generation(connection) is None:  # another install may have been faster
-        connection.execute(_SCHEMA)
+class _Waiting:
+    """What a transaction of ours waits for, and how long it still may: a budget for all its locks together."""
+
+    def __init__(self, connection: Connection, seconds: float) -> None:
+        self._connection = connection
+        self._deadline = time.monotonic() + seconds
+        self.what = "schema headwater"
+
+    def __call__(self, what: str) -> None:
+        self.what = what
+        left = max(int((self._deadline - time.monotonic()) * 1000), 1)
+        self._connection.execute(f"SET LOCAL lock_timeout = '{left}ms'")
+
+
+def _install(
+    connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]], waiting: _Waiting
+) -> None:
+    found = meta(connection)  # another install may have been faster
+    if found is not None and found.stale:
+        connection.execute("DROP SCHEMA headwater CASCADE")
+        found = None
+    if found is None:
+        for statement in postgres_schema.statements():
+            connection.execute(statement)
         connection.execute(postgres_parts.CREATE)
+    postgres_owners.register(connection, spec)
+    standing = {c.oid: c for c in inspect(connection, spec.owner)}
+    for table, oid in wanted:
+        waiting(str(table))
+        if oid not in standing or standing[oid].fault is not None or not _watch(connection, oid):
+            _capture_table(connection, table, oid, standing)
+        postgres_owners.own(connection, spec, oid)
 
 
-def _create_parts(connection: Connection) -> None:
-    """What a capture lacks that was installed before there were global transactions; it stays the same generation."""
-    if not postgres_parts.exist(connection):
-        connection.execute(postgres_parts.CREATE)
-
-
-def _capture_table(connection: Connection, table: TableName, oid: int) -> None:
-    standing = {c.oid: c for c in inspect(connection)}
+def _capture_table(connection: Connection, table: TableName, oid: int, standing: dict[int, Captured]) -> None:
     if oid in standing:
-        if standing[oid].fault is None:
-            return
         _forget(connection, oid)
     for gone in (c for c in standing.values() if c.recorded == (table.schema, table.table) and c.oid != oid):
         if gone.current is None:
             _forget(connection, gone.oid)
-    changes, function = sql.Identifier(f"changes_{oid}"), sql.Identifier(f"headwater_capture_{oid}")
-    name = sql.Identifier(table.schema, table.table)
-
-    def rows(count: int, of: sql.Composable) -> sql.Composed:
-        return sql.SQL(_ROWS).format(changes=changes, count=sql.Literal(count), rows=of)
-
-    old, new = sql.Identifier("headwater_old"), sql.Identifier("headwater_new")
-    pinned = [sql.SQL("SET {} = {}").format(sql.Identifier(k), sql.Literal(v)) for k, v in PINNED]
-    function_text = sql.SQL(_FUNCTION).format(
-        function=function,
-        pinned=sql.SQL(" ").join(pinned),
-        inserted=rows(1, new),
-        old=rows(-1, old),
-        new=rows(1, new),
-        deleted=rows(-1, old),
-        truncate=sql.SQL(_TRUNCATE),
-        truncated=rows(-1, name),
-    )
-    connection.execute(sql.SQL(_CHANGES).format(changes=changes))
-    connection.execute(function_text)
-    for name_of_trigger, clause in TRIGGERS.items():
-        trigger = sql.SQL("CREATE TRIGGER {} " + clause + " FOR EACH STATEMENT EXECUTE FUNCTION headwater.{}()").format(
-            sql.Identifier(name_of_trigger), function, table=name
-        )
-        connection.execute(trigger)
+            connection.execute("DELETE FROM headwater.owned WHERE oid = %s", [gone.oid])
+    leaves = _leaves(connection, oid)
+    names = None if leaves is None else [name for name, _, _ in leaves]
+    for statement in capture_statements(oid, sql.Identifier(table.schema, table.table), names):
+        connection.execute(statement)
     # CREATE TRIGGER waited for every writer of the table and keeps new ones out until we commit. So a snapshot taken
     # now shows all that was written without capture, and whatever it does not show will be captured.
     connection.execute(
-        "INSERT INTO headwater.tables VALUES (%s, %s, %s, pg_current_snapshot())", [oid, table.schema, table.table]
+        "INSERT INTO headwater.tables VALUES (%(oid)s, %(schema)s, %(table)s, pg_current_snapshot(), gen_random_uuid(),"
+        " headwater.signature(%(oid)s, %(oid)s))",
+        {"oid": oid, "schema": table.schema, "table": table.table},
     )
+    connection.execute(_NOTE_LEAVES, {"root": oid, "leaf": 0})
+
+
+def _watch(connection: Connection, oid: int) -> bool:
+    """Put TRUNCATE triggers on partitions that came since. Creating one keeps writers out, so if a partition is still
+    the one whose first row was noted, nothing was missed."""
+    for name, leaf, _ in _unwatched(connection, oid):
+        for statement in truncate_trigger(oid, name):
+            connection.execute(statement)
+        moved = connection.execute(
+            "SELECT FROM headwater.leaves AS l JOIN pg_class AS c ON c.oid = l.oid"
+            " WHERE l.oid = %s AND l.filenode <> c.relfilenode",
+            [leaf],
+        )
+        if moved.rowcount:
+            return False
+        connection.execute("DELETE FROM headwater.leaves WHERE oid = %s", [leaf])
+        connection.execute(_NOTE_LEAVES, {"root": oid, "leaf": leaf})
+    return True
+
+
+def _leaves(connection: Connection, oid: int) -> list[tuple[sql.Identifier, int, bool]] | None:
+    """The partitions that hold rows, and whether their TRUNCATE is watched; None of a table that has no partitions."""
+    row = connection.execute("SELECT relkind::text FROM pg_class WHERE oid = %s", [oid]).fetchone()
+    if row is None or row[0] != "p":
+        return None
+    found = connection.execute(_LEAVES, [oid])
+    return [(sql.Identifier(schema, table), leaf, watched) for schema, table, leaf, watched in found]
+
+
+def _unwatched(connection: Connection, oid: int) -> list[tuple[sql.Identifier, int, bool]]:
+    return [leaf for leaf in _leaves(connection, oid) or () if not leaf[2]]
 
 
 def _forget(connection: Connection, oid: int) -> None:
     """Cascading from our own function drops the triggers, too: dropping them by name would take the table's owner."""
-    function = sql.Identifier("headwater", f"headwater_capture_{oid}")
-    connection.execute(sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE").format(function))
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [f"headwater.changes_{oid}"]).fetchone()
+    if row and row[0]:
+        postgres_owners.remember_witnesses(connection, oid)
+    connection.execute(sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE").format(function_of(oid)))
     connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(changes_table(oid)))
-    connection.execute("DELETE FROM headwater.tables WHERE oid = %s", [oid])
-    connection.execute("DELETE FROM headwater.gaps WHERE oid = %s", [oid])
+    for place in ("tables", "gaps"):
+        connection.execute(sql.SQL("DELETE FROM {} WHERE oid = %s").format(sql.Identifier("headwater", place)), [oid])
+    connection.execute("DELETE FROM headwater.leaves WHERE root = %s", [oid])
 
 
-def _check_schema(connection: Connection) -> None:
-    row = connection.execute(
-        "SELECT to_regnamespace('headwater') IS NOT NULL, has_database_privilege(current_database(), 'CREATE'),"
-        " current_database()::text, current_user::text"
-    ).fetchone()
-    assert row is not None
-    exists, may_create, database, role = row
-    if exists:
+def _check_name(connection: Connection) -> None:
+    row = connection.execute("SELECT to_regnamespace('headwater') IS NOT NULL").fetchone()
+    if row and row[0]:
         raise SourceRefused(
             "there is a schema headwater already, and it is not Headwater's capture",
             "rename or drop that schema; capture needs the name",
-        )
-    if not may_create:
-        grant = sql.SQL("GRANT CREATE ON DATABASE {} TO {};").format(sql.Identifier(database), sql.Identifier(role))
-        raise SourceRefused(
-            f"the role {role} may not create a schema in {database}", f"run {grant.as_string(connection)}"
-        )
-
-
-def _check_table(connection: Connection, table: TableName, oid: int) -> None:
-    row = connection.execute(_PRIVILEGES, [oid]).fetchone()
-    if row is None:
-        raise SourceUnavailable(f"{table} disappeared a moment ago", "try again")
-    usage, select, trigger, hidden, inherits, role = row
-    name = sql.Identifier(table.schema, table.table).as_string(connection)
-    to = sql.Identifier(role).as_string(connection)
-    if not usage:
-        schema = sql.Identifier(table.schema).as_string(connection)
-        raise SourceRefused(
-            f"the role {role} may not use schema {schema}", f"run GRANT USAGE ON SCHEMA {schema} TO {to};"
-        )
-    missing = [word for word, granted in (("SELECT", select), ("TRIGGER", trigger)) if not granted]
-    if missing:
-        raise SourceRefused(
-            f"the role {role} lacks {' and '.join(missing)} on {table}",
-            f"run GRANT {', '.join(missing)} ON TABLE {name} TO {to};",
-        )
-    if hidden:
-        raise SourceRefused(
-            f"row level security hides rows of {table} from the role {role}", f"run ALTER ROLE {to} BYPASSRLS;"
-        )
-    if inherits:
-        raise SourceRefused(
-            f"{table} takes part in table inheritance: writes through a parent do not fire its children's triggers",
-            "use declarative partitioning, or capture tables that inherit nothing",
         )
 
 
 # ── remove ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def remove(connections: Connections) -> list[str]:
+def release(connections: Connections, spec: SourceSpec, keep: Sequence[tuple[str, str]]) -> list[str]:
+    """Table by table: short locks, and never two tables at once."""
     with connections.borrow() as connection:
-        if generation(connection) is None:
+        found = meta(connection)
+        if found is None or found.stale:
             return []
-        lines = []
-        for captured in inspect(connection):  # one by one: short locks, and never two tables at once
-            _patiently(connection, ".".join(captured.recorded), lambda c, o=captured.oid: _forget(c, o))  # type: ignore[misc]  # as above
-            lines.append(f"dropped capture of {'.'.join(captured.current or captured.recorded)}")
-        _patiently(connection, "schema headwater", lambda c: c.execute("DROP SCHEMA headwater CASCADE"))
-        return [*lines, "dropped schema headwater"]
+        kept, lines = set(keep), list[str]()
+        for captured in inspect(connection, spec.owner):
+            if captured.owned and captured.current not in kept and captured.recorded not in kept:
+                _patiently(connection, lambda c, at, o=captured.oid: postgres_owners.disown(c, spec, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
+        for captured in inspect(connection, spec.owner):
+            if captured.oid in _unowned(connection):
+                _patiently(connection, lambda c, at, o=captured: _drop(c, at, o))  # type: ignore[misc]  # as above
+                lines.append(f"dropped capture of {'.'.join(captured.current or captured.recorded)}")
+        return lines
 
 
-def _patiently(connection: Connection, what: str, work: Callable[[Connection], object]) -> None:
+def remove(connections: Connections, spec: SourceSpec) -> list[str]:
+    with connections.borrow() as connection:
+        found = meta(connection)
+        if found is None:
+            return []
+        if found.stale:
+            lines = [f"dropped capture of {schema}.{table}" for schema, table in noted(connection)]
+            _patiently(connection, lambda c, at: c.execute("DROP SCHEMA headwater CASCADE"))
+            return [*lines, "dropped schema headwater"]
+    lines = release(connections, spec, ())
+    with connections.borrow() as connection:
+        last: list[bool] = []
+        _patiently(connection, lambda c, at: last.append(_leave(c, spec)))
+        return [*lines, "dropped schema headwater"] if last[-1] else lines
+
+
+def _leave(connection: Connection, spec: SourceSpec) -> bool:
+    """Whether nobody is left, and so the schema is gone, too."""
+    connection.execute(
+        "DELETE FROM headwater.consumers WHERE owner = %s OR (label = %s AND label <> '')",
+        [spec.owner, spec.owner_label],
+    )
+    if connection.execute("SELECT FROM headwater.consumers LIMIT 1").rowcount:
+        return False
+    connection.execute("DROP SCHEMA headwater CASCADE")
+    return True
+
+
+def _unowned(connection: Connection) -> set[int]:
+    return {row[0] for row in connection.execute(postgres_owners.UNOWNED)}
+
+
+def _drop(connection: Connection, waiting: _Waiting, captured: Captured) -> None:
+    waiting(".".join(captured.recorded))
+    if captured.oid in _unowned(connection):
+        _forget(connection, captured.oid)
+
+
+def _patiently(connection: Connection, work: Callable[[Connection, _Waiting], object]) -> None:
     """One transaction that never keeps writers queueing behind it for long: give up soon, try again a few times."""
+    waiting = _Waiting(connection, 0)
     for attempt in range(_LOCK_TRIES):
         try:
             with connection.transaction():
-                connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+                waiting = _Waiting(connection, _seconds(_LOCK_TIMEOUT))
+                waiting(waiting.what)
                 connection.execute(_ONE_AT_A_TIME)
-                work(connection)
+                work(connection, waiting)
             return
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             time.sleep(0.2 * (attempt + 1))
     raise SourceUnavailable(
-        f"{what} is in use: its lock was not free within {_LOCK_TIMEOUT}, {_LOCK_TRIES} times",
+        f"{waiting.what} is in use: its lock was not free within {_LOCK_TIMEOUT}, {_LOCK_TRIES} times",
         "try again when long transactions on it have ended (SELECT pid, xact_start, query FROM pg_stat_activity)",
     )
+
+
+def _seconds(text: str) -> float:
+    return float(text[:-2]) / 1000 if text.endswith("ms") else float(text[:-1])

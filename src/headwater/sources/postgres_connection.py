@@ -1,7 +1,9 @@
 """Connections to one PostgreSQL, and its errors in our words.
 
 An adapter borrows a connection per call; a stream that is still being read keeps its own, so calls may be nested.
-Passwords never reach a message: only host, port, database and role are named.
+Passwords never reach a message: only host, port, database and role are named, and only if the url as a whole could be
+understood. A password with a `/` or `@` in it that is not percent-encoded shifts into the other parts of a url; such a
+url is refused, and nothing of it is repeated.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from headwater.model.errors import (
     CaptureMissing,
     ConfigError,
     HeadwaterError,
+    LifeChanged,
     PositionTrimmed,
     SchemaChanged,
     SourceRefused,
@@ -29,6 +32,12 @@ NOT_CAPTURED = "HW001"
 """SQLSTATE raised by headwater.holds: the table has no capture."""
 TRIMMED = "HW002"
 """SQLSTATE raised by headwater.holds: the position is older than what capture keeps."""
+MOVED = "HW003"
+"""SQLSTATE raised by headwater.holds: the table is not in the shape that the reader took it for."""
+LIFE = "HW004"
+"""SQLSTATE raised by headwater.alive: the database is no continuation of the position's past."""
+BROKEN = "HW005"
+"""SQLSTATE raised by headwater.holds: the table's capture is broken."""
 
 PINNED = (
     ("extra_float_digits", "1"),
@@ -53,19 +62,15 @@ _SESSION = "; ".join(
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
+_OPTIONS = {"host": "host", "port": "port", "database": "dbname", "user": "user", "password": "password"}
+"""What a spec's options may say instead of the url, and libpq's word for it."""
+
+
 class Connections:
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
         self._idle: list[Connection] = []
-        try:
-            self._parameters = {k: v for k, v in conninfo_to_dict(spec.url).items() if v is not None}
-        except psycopg.Error:  # its message may quote the url
-            raise ConfigError(
-                f"source {spec.name}: the url is not one PostgreSQL understands",
-                "write it as postgresql://user:password@host:5432/database",
-            ) from None
-        self._parameters.setdefault("connect_timeout", 5)
-        self._parameters.setdefault("application_name", "headwater")
+        self._parameters = _parameters(spec)
 
     @property
     def place(self) -> str:
@@ -100,15 +105,17 @@ class Connections:
 
     def _connect(self) -> Connection:
         try:
-            connection = psycopg.connect(**self._parameters, autocommit=True, prepare_threshold=None)  # type: ignore[arg-type]  # libpq's parameters are open-ended
+            connection = psycopg.connect(**self._parameters, autocommit=True, prepare_threshold=None)
             connection.execute(_SESSION)
             return connection
         except psycopg.Error as error:
             raise self._connect_error(str(error)) from None
 
     def _connect_error(self, message: str) -> HeadwaterError:
+        said = " ".join(message.split())
         password = str(self._parameters.get("password") or "")
-        said = " ".join((message.replace(password, "***") if password else message).split())
+        if len(password) > 2 and password in said:
+            said = "the connection failed"
         role = self._parameters.get("user", "the current user")
         where = f"source {self._spec.name} ({self.place})"
         refusals = {
@@ -141,7 +148,17 @@ class Connections:
         if connection.closed or state.startswith("57P"):
             return SourceUnavailable(f"{where} ({self.place}) lost the connection: {said}", "it reconnects on its own")
         if state == NOT_CAPTURED:
-            return CaptureMissing(f"{where}: {said}", "install capture again with `headwater setup`")
+            return CaptureMissing(f"{where}: {said}", "run 'headwater setup'")
+        if state == BROKEN:
+            return CaptureMissing(f"{where}: capture of {said}", "run 'headwater setup', which captures it anew")
+        if state == MOVED:
+            return SourceUnavailable(f"{where}: {said} while it was read, again and again", "try again")
+        if state == LIFE:
+            return LifeChanged(
+                f"{where} is not the database that the views were loaded from: {said}. Was it restored from a backup,"
+                " or is it a copy?",
+                "'headwater setup', then 'headwater apply', loads the views over it again",
+            )
         if state == TRIMMED:
             return PositionTrimmed(f"{where}: {said}", "ask as of a newer position")
         if state == "55P03":
@@ -152,7 +169,10 @@ class Connections:
         if state == "42501":
             return SourceRefused(f"{where}: {said}", f"grant it to the role {connection.info.user}")
         if state in ("42P01", "3F000", "42883") and "headwater" in said:
-            return CaptureMissing(f"{where}: capture is not installed ({said})", "run `headwater setup`")
+            return CaptureMissing(
+                f"{where}: capture is not installed here, or was installed by an older Headwater",
+                "run 'headwater setup'",
+            )
         if state in ("42P01", "42703", "3F000", "42704"):
             return SchemaChanged(f"{where}: {said}", "change the views that use it, or change the table back")
         if state.startswith("22"):
@@ -165,3 +185,22 @@ class Connections:
         return HeadwaterError(
             f"{where}: {said}", "this looks like a bug in Headwater; the server's log has the statement"
         )
+
+
+def _parameters(spec: SourceSpec) -> dict[str, Any]:
+    """libpq's parameters, from the url and the options that complete it."""
+    try:
+        found = {k: v for k, v in conninfo_to_dict(spec.url).items() if v is not None}
+    except psycopg.Error:  # its message may quote the url
+        found = {"host": "@"}
+    port = str(found.get("port", "")).replace(",", "")
+    if any("@" in str(found.get(part, "")) for part in ("host", "dbname")) or not (port or "0").isdigit():
+        raise ConfigError(
+            f"source {spec.name}: the url is not one PostgreSQL understands",
+            "write it as postgresql://user:password@host:5432/database, with any of / @ : % ? # in the password"
+            " percent-encoded (%2F %40 %3A %25 %3F %23), or give host, port, database, user and password one by one",
+        )
+    found |= {_OPTIONS[key]: value for key, value in spec.options if key in _OPTIONS}
+    found.setdefault("connect_timeout", 5)
+    found.setdefault("application_name", "headwater")
+    return found

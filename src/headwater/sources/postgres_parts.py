@@ -21,16 +21,16 @@ from psycopg import sql
 
 from headwater.model.names import Position
 from headwater.sources.postgres_connection import Connection
-from headwater.sources.postgres_snapshot import Snapshot
+from headwater.sources.postgres_poll import Told
+from headwater.sources.postgres_snapshot import Snapshot, life_of
 
 PARTS = sql.Identifier("headwater", "parts")
-EXISTS = sql.SQL("to_regclass('headwater.parts') IS NOT NULL")
-"""False where capture was installed before there were global transactions; installing again adds what is missing."""
 
 CREATE = """
 CREATE TABLE headwater.parts (
     id bigint NOT NULL DEFAULT nextval('headwater.ids'), xid xid8 PRIMARY KEY DEFAULT pg_current_xact_id(),
-    at timestamptz NOT NULL DEFAULT clock_timestamp(), global_id text NOT NULL, parts integer NOT NULL
+    at timestamptz NOT NULL DEFAULT clock_timestamp(), global_id text NOT NULL, parts integer NOT NULL,
+    seen pg_snapshot DEFAULT pg_current_snapshot()
 );
 CREATE INDEX ON headwater.parts (id);
 CREATE FUNCTION headwater.part_of(global_id text, parts integer) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
@@ -61,35 +61,33 @@ GRANT EXECUTE ON FUNCTION headwater.part_of(text, integer) TO PUBLIC;
 """
 
 
-def exist(connection: Connection) -> bool:
-    row = connection.execute(sql.SQL("SELECT {}").format(EXISTS)).fetchone()
-    return bool(row and row[0])
-
-
 @dataclass(frozen=True)
 class Tags:
-    """The global id and number of parts of transactions, null where untagged; `ordinals` are of those that are."""
+    """The global id and number of parts of told transactions, null where untagged; `tagged` are those that are."""
 
     global_id: pa.Array
     parts: pa.Array
-    ordinals: Mapping[int, int]
-    """xid → ordinal."""
+    tagged: Sequence[int]
 
 
-def tags(connection: Connection, xids: Sequence[int], fresh: sql.Composable | None) -> Tags:
-    """The tags of these transactions, all of which are `fresh` (in the words of a change `c`); None: there are none."""
+def tags(connection: Connection, told: Told, fresh: sql.Composable) -> Tags:
+    """The tags of these transactions, all of which are `fresh` (in the words of a change `c`). Where several of a told
+    transaction have one, their order is unknown and it can carry but the first: the others' global transactions are
+    reported as torn, by whoever waits for their parts."""
     found: dict[int, tuple[str, int]] = {}
-    if xids and fresh is not None:
+    if told.groups:
         statement = sql.SQL("SELECT xid::text::bigint, global_id, parts FROM {} AS c WHERE {}").format(PARTS, fresh)
         found = {xid: (global_id, parts) for xid, global_id, parts in connection.execute(statement)}
-    if not found:
-        return Tags(pa.nulls(len(xids), pa.string()), pa.nulls(len(xids), pa.int32()), {})
-    each: list[tuple[Any, Any]] = [found.get(xid, (None, None)) for xid in xids]
-    return Tags(
-        pa.array([global_id for global_id, _ in each], pa.string()),
-        pa.array([parts for _, parts in each], pa.int32()),
-        {xid: n for n, xid in enumerate(xids) if xid in found},
-    )
+    each: dict[int, tuple[str, int]] = {}
+    if found:
+        of = dict(zip(told.xids.tolist(), told.group.tolist(), strict=True))
+        for xid in sorted((x for x in found if x in of), key=lambda x: of[x]):
+            each.setdefault(of[xid], found[xid])
+    global_ids: list[Any] = [None] * told.groups
+    parts: list[Any] = [None] * told.groups
+    for group, tag in each.items():
+        global_ids[group], parts[group] = tag
+    return Tags(pa.array(global_ids, pa.string()), pa.array(parts, pa.int32()), sorted(each))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,17 +95,19 @@ class Before(Mapping[str, Position]):
     """A tagged transaction → the position just before it: the end, less it and all told after it. Worked out when it is
     asked for, for a position may name many transactions, and most parts come when the others do."""
 
-    after: Snapshot
-    end: Snapshot
-    xids: Sequence[int]
-    ordinals: Mapping[int, int]
+    after: Position
+    told: Told
+    tagged: Mapping[str, int]
+    """Its label → its ordinal."""
 
     def __getitem__(self, transaction: str) -> Position:
-        n = self.ordinals[int(transaction)]
-        return self.end.without(self.xids[n:], max([self.after.xmax - 1, *self.xids[:n]])).position()
+        n = int(self.told.starts[self.tagged[transaction]])
+        after, xids = Snapshot.parse(self.after), self.told.xids.tolist()
+        here = self.told.end.without(xids[n:], max([after.xmax - 1, *xids[:n]]))
+        return here.position(life_of(self.after))  # of the same past as what it comes after
 
     def __iter__(self) -> Iterator[str]:
-        return map(str, self.ordinals)
+        return iter(self.tagged)
 
     def __len__(self) -> int:
-        return len(self.ordinals)
+        return len(self.tagged)

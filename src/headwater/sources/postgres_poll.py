@@ -1,102 +1,206 @@
-"""Where a poll ends: whole transactions from the front of their order, about `limit` changes.
+"""What a poll tells and where it ends: whole transactions from the front of their order, about `limit` changes.
 
-Transactions are ordered by their last change id (see `postgres.py`). Let c be the id of the change after the first
-`limit` new ones. Transactions whose last id lies below c are a prefix of the order, and have at most `limit` changes;
-to find them, about `limit` changes are looked at, however long the backlog is. If there are none, the first
-transaction is larger than the limit and comes alone.
+Without a backlog a poll ends now. With one it ends at a snapshot that was really taken: the one that some statement
+just beyond the first `limit` new changes saw. What that shows is a prefix of the commit order, whatever the clocks say,
+and to find it about `limit` changes are looked at, however long the backlog is. A snapshot of an old transaction may
+show nothing new; then a statement twice as far is tried, and so on to now. What was found is put in order
+(`postgres_order.py`) and cut at the last boundary within the limit; the first told transaction comes whole in any case.
 
-The end is the snapshot of now, less the transactions that were cut. Those have an id from c on, so they are found by
-looking; and `xmax` is lowered to the newest transaction kept, so that only the few below it must be named.
+The end is that snapshot, less the transactions that were cut; `xmax` is lowered to the newest transaction kept, so that
+only the few below it must be named.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from psycopg import sql
 
-from headwater.model.names import Position
 from headwater.sources.postgres_catalog import PgTable
 from headwater.sources.postgres_connection import Connection
+from headwater.sources.postgres_order import Ints, Seen, order
 from headwater.sources.postgres_snapshot import Snapshot
-from headwater.sources.postgres_sql import decoded, fresh, later_column, outputs_of, snapshot
-from headwater.sources.postgres_types import PgColumn
+from headwater.sources.postgres_sql import fresh, key_of, later_text, snapshot, split
+from headwater.sources.postgres_types import PgColumn, text_output
 
-_TOLD = pa.schema([("xid", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+_CANDIDATES = 20
+_FOUND = pa.schema(
+    [("xid", pa.int64()), ("last", pa.int64()), ("count", pa.int64()), ("at", pa.int64()), ("time", pa.int64()),
+     ("seen", pa.string())]
+)  # fmt: skip
 
 Read = Callable[[sql.Composable, pa.Schema], pa.Table]
+_LABELS_AT_MOST = 8
 
 
 @dataclass(frozen=True)
-class Cut:
-    """`kept` has the columns xid and at, one row per transaction, in order."""
+class Told:
+    """Transactions in order, one entry each: `group` is the told transaction it is of, `at` about when it was
+    committed, in microseconds. `seen` and `last` are as found, `places` says where in them each transaction is."""
 
-    kept: pa.Table
+    xids: Ints
+    group: Ints
+    at: Ints
+    last: Ints
+    seen: Seen
+    places: Ints
     end: Snapshot
     more: bool
 
+    @property
+    def groups(self) -> int:
+        return int(self.group[-1]) + 1 if len(self.group) else 0
 
-def cut(
-    connection: Connection, read: Read, span: tuple[Position, Snapshot], logs: Sequence[sql.Composable], limit: int
-) -> Cut:
-    """`span` is (after, now), `logs` are the change tables to look at. Everything is read in the one snapshot of the
-    connection's transaction."""
-    after, now = span
-    changes = _changes(after, logs)
+    @property
+    def starts(self) -> Ints:
+        return np.searchsorted(self.group, np.arange(self.groups + 1))
 
-    def one(statement: str, **parts: sql.Composable) -> int | None:
-        row = connection.execute(sql.SQL(statement).format(changes=changes, **parts)).fetchone()
-        return None if row is None else row[0]
+    def labels(self) -> list[str]:
+        """A told transaction's ids, those in the middle left out where there are many."""
+        starts, xids = self.starts, self.xids.tolist()
+        return [_label(xids[low:high]) for low, high in itertools.pairwise(starts)]
 
-    beyond = one("SELECT id FROM {changes} AS c ORDER BY id OFFSET {n} LIMIT 1", n=sql.Literal(max(limit, 1)))
-    if beyond is None:
-        return Cut(read(_told(after, logs, None), _TOLD), now, more=False)
-    kept = read(_told(after, logs, beyond), _TOLD)
-    if not kept:
-        beyond = one("SELECT min(last) + 1 FROM (SELECT max(id) AS last FROM {changes} AS c GROUP BY xid) AS lasts")
-        assert beyond is not None
-        kept = read(_told(after, logs, beyond), _TOLD)
-        if not one("SELECT 1 FROM {changes} AS c WHERE id >= {id} LIMIT 1", id=sql.Literal(beyond)):
-            return Cut(kept, now, more=False)
-    newest = max(pc.max(kept.column("xid")).as_py(), Snapshot.parse(after).xmax - 1)
-    below = sql.SQL("SELECT DISTINCT xid::text::bigint FROM {} AS c WHERE id >= {} AND xid < {}::text::xid8").format(
-        changes, sql.Literal(beyond), sql.Literal(str(newest + 1))
-    )
-    return Cut(kept, now.without([row[0] for row in connection.execute(below)], newest), more=True)
+    def newest(self) -> list[int]:
+        """The newest change, and the last changes of up to four transactions that its own did not see."""
+        last = self.last[self.places]
+        first = int(np.argmax(last))
+        unseen = ~self.seen.shows(int(self.places[first]), self.xids)
+        unseen[first] = False
+        return [int(last[first]), *last[np.flatnonzero(unseen)[-4:]].tolist()]
 
 
-def _changes(after: Position, logs: Sequence[sql.Composable]) -> sql.Composable:
-    parts = [sql.SQL("SELECT id, xid, at FROM {} AS c WHERE {}").format(log, fresh(after)) for log in logs]
+def _label(xids: Sequence[int]) -> str:
+    if len(xids) <= _LABELS_AT_MOST:
+        return "+".join(map(str, xids))
+    return f"{xids[0]}+{xids[1]}+…+{xids[-1]} ({len(xids)})"
+
+
+def xids_of(label: str) -> list[int]:
+    """The ids that a label names."""
+    return [int(x) for x in label.partition(" ")[0].split("+") if x.isdigit()]
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a poll looks at: the changes in these logs after `after`. `timed` says whether the server keeps commit
+    times. `known` are transactions that were not committed at a certain moment, in microseconds: (snapshot, moment)."""
+
+    after: Snapshot
+    now: Snapshot
+    logs: Sequence[sql.Composable]
+    timed: bool
+    known: tuple[Snapshot, int] | None = None
+
+
+def tell(connection: Connection, read: Read, span: Span, limit: int) -> Told:
+    """Everything is read in the one snapshot of the connection's transaction."""
+    limit = max(limit, 1)
+    base = span.now
+    if _more_than(connection, span, limit):
+        offset = limit
+        while True:
+            seen = _beyond(connection, span, offset)
+            if seen is None:
+                base = span.now
+                break
+            base = seen.union(span.after)
+            if _some(connection, span, base):
+                break
+            offset *= 2
+    return _told(read(_transactions(span, base), _FOUND), span, base, limit)
+
+
+def _told(found: pa.Table, span: Span, base: Snapshot, limit: int) -> Told:
+    xids, last, count, at, time = (found.column(n).to_numpy() for n in range(5))
+    timed = span.timed and not found.column("time").null_count
+    seen = Seen.parse(found.column("seen").combine_chunks())
+    ordered = order(xids, seen, last, time.astype(np.int64) if timed else None)
+    places, starts = ordered.places, ordered.starts
+    kept = len(places)
+    if len(starts):
+        done = np.cumsum(count[places])[np.append(starts[1:], kept) - 1]
+        within = max(int(np.searchsorted(done, limit, "right")), 1)
+        kept = int(np.append(starts, kept)[within])
+    told, cut = places[:kept], xids[places[kept:]]
+    group = np.searchsorted(starts, np.arange(kept), "right") - 1
+    end = base
+    if len(cut):
+        end = base.without(cut.tolist(), max(int(xids[told].max()), span.after.xmax - 1))
+    moments = time[told].astype(np.int64) if timed else _at_least(xids[told], at[told], span.known)
+    return Told(xids[told], group, moments, last, seen, told, end, more=bool(len(cut)) or base != span.now)
+
+
+def _at_least(xids: Ints, at: Ints, known: tuple[Snapshot, int] | None) -> Ints:
+    """No earlier than a transaction's last statement, than a moment at which it was not committed, and than what was
+    committed before it."""
+    if known is not None and len(xids):
+        before, moment = known
+        hidden = (xids >= before.xmax) | np.isin(xids, np.array(before.xip, np.int64))
+        at = np.where(hidden, np.maximum(at, moment), at)
+    return np.maximum.accumulate(at) if len(at) else at
+
+
+def _changes(span: Span, columns: str, where: sql.Composable | None = None) -> sql.Composable:
+    wanted = fresh(span.after.text) if where is None else sql.SQL("{} AND {}").format(fresh(span.after.text), where)
+    parts = [sql.SQL("SELECT " + columns + " FROM {} AS c WHERE {}").format(log, wanted) for log in span.logs]
     return sql.SQL("({})").format(sql.SQL(" UNION ALL ").join(parts))
 
 
-def _told(after: Position, logs: Sequence[sql.Composable], beyond: int | None) -> sql.Composable:
-    """The transactions all of whose changes lie below the id `beyond`, in the order of their last one."""
-    whole: list[sql.Composable] = []
-    if beyond is not None:
-        later = "NOT EXISTS (SELECT FROM {} AS o WHERE o.xid = t.xid AND o.id >= {})"
-        whole = [sql.SQL(later).format(log, sql.Literal(beyond)) for log in logs]
+def _shown(base: Snapshot) -> sql.Composable:
+    return sql.SQL("c.xid < pg_snapshot_xmax({p}) AND pg_visible_in_snapshot(c.xid, {p})").format(p=snapshot(base.text))
+
+
+def _more_than(connection: Connection, span: Span, limit: int) -> bool:
+    statement = sql.SQL("SELECT count(*) FROM (SELECT FROM {} AS f LIMIT {}) AS counted").format(
+        _changes(span, "xid"), sql.Literal(limit + 1)
+    )
+    row = connection.execute(statement).fetchone()
+    return row is not None and row[0] > limit
+
+
+def _some(connection: Connection, span: Span, base: Snapshot) -> bool:
+    statement = sql.SQL("SELECT FROM {} AS f LIMIT 1").format(_changes(span, "xid", _shown(base)))
+    return connection.execute(statement).rowcount > 0
+
+
+def _beyond(connection: Connection, span: Span, offset: int) -> Snapshot | None:
+    """The widest snapshot that one of the first statements beyond so many changes saw; None if there is none. It does
+    not show the transaction that took it, which it may not list."""
+    changes = _changes(span, "id, xid, seen")
+    statement = sql.SQL(
+        "SELECT xid::text::bigint, seen::text FROM {changes} AS c WHERE seen IS NOT NULL AND id >="
+        " (SELECT id FROM {changes} AS c ORDER BY id OFFSET {offset} LIMIT 1) ORDER BY id LIMIT {some}"
+    ).format(changes=changes, offset=sql.Literal(offset), some=sql.Literal(_CANDIDATES))
+    found = []
+    for xid, seen in connection.execute(statement):
+        taken = Snapshot.parse(seen)
+        found.append(taken.without([xid], taken.xmax - 1))
+    return max(found, key=lambda s: (s.xmax, -len(s.xip)), default=None)
+
+
+def _transactions(span: Span, base: Snapshot) -> sql.Composable:
+    """One row per transaction. A transaction's last change has the last snapshot that it saw."""
+    time = "headwater.moment(pg_xact_commit_timestamp(xid::xid))" if span.timed else "NULL"
     return sql.SQL(
-        """
-        SELECT xid::text::bigint, coalesce(
-            CASE WHEN current_setting('track_commit_timestamp')::bool THEN pg_xact_commit_timestamp(xid::xid) END, at)
-        FROM (SELECT xid, max(id) AS last, max(at) AS at FROM {} AS c WHERE {} GROUP BY xid) AS t WHERE {} ORDER BY last
-        """
-    ).format(
-        _changes(after, logs),
-        sql.SQL("true") if beyond is None else sql.SQL("id < {}").format(sql.Literal(beyond)),
-        sql.SQL(" AND ").join(whole) if whole else sql.SQL("true"),
-    )
+        "SELECT xid::text::bigint, last, n, headwater.moment(at), " + time + ", seen FROM ("
+        " SELECT xid, max(id) AS last, count(*) AS n, max(at) AS at,"
+        " (array_agg(seen ORDER BY id DESC) FILTER (WHERE seen IS NOT NULL))[1] AS seen FROM {} AS c GROUP BY xid) AS t"
+    ).format(_changes(span, "xid, id, at, seen", _shown(base)))
 
 
-def poll_statement(table: PgTable, columns: Sequence[PgColumn], after: Position, end: Position) -> sql.Composable:
-    """One table's changes in (after, end]; the columns, the count, the transaction."""
-    where = sql.SQL("{} AND c.xid < pg_snapshot_xmax({end}) AND pg_visible_in_snapshot(c.xid, {end})").format(
-        fresh(after), end=snapshot(end)
-    )
-    return sql.SQL("SELECT {} l.count, l.xid::text::bigint FROM ({}) AS l").format(
-        outputs_of(columns, later_column), decoded(table, where)
+def poll_statement(
+    table: PgTable, columns: Sequence[PgColumn], span: tuple[Snapshot, Snapshot], keyed: bool = False
+) -> sql.Composable:
+    """One table's changes in (after, end]; the columns, the count, the transaction, and if asked for what names the row
+    to people. As texts, just as they were written, so that reading them cannot fail."""
+    where = sql.SQL("{} AND {}").format(fresh(span[0].text), _shown(span[1]))
+    text = later_text(table)
+    outputs = [sql.SQL("{}, ").format(text_output(text(c.name), c)) for c in columns]
+    key = sql.SQL(", {}").format(key_of(table, text, sql.SQL('l."row"'))) if keyed else sql.SQL("")
+    return sql.SQL("SELECT {} l.count, l.xid::text::bigint{} FROM ({}) AS l").format(
+        sql.SQL("").join(outputs), key, split(table, where)
     )

@@ -4,8 +4,11 @@ Every as-of statement has the same form, R(p) = R(now) − changes that p does n
 
     SELECT columns, 1      FROM base                   WHERE wanted
     UNION ALL
-    SELECT columns, −count FROM later                  WHERE wanted        -- later: changes after p, decoded once
-    … WHERE (SELECT headwater.holds(p, table))                             -- an error if p was trimmed
+    SELECT columns, −count FROM later                  WHERE wanted        -- later: changes after p, split once
+    … WHERE (SELECT headwater.alive(p) AND headwater.holds(p, table))      -- an error if p cannot be answered for
+
+A change's row is split into texts (`headwater.fields_<n>`), and only the columns that are asked for are then read as
+what they are: a column that nobody asks for may hold a value, or have become a type, that its text no longer fits.
 """
 
 from __future__ import annotations
@@ -18,50 +21,88 @@ from psycopg import sql
 from headwater.model.conditions import Condition
 from headwater.model.names import Position
 from headwater.model.source import Chunk, Question
-from headwater.sources.postgres_capture import changes_table
 from headwater.sources.postgres_catalog import PgTable
 from headwater.sources.postgres_connection import Connection
+from headwater.sources.postgres_schema import FORMAT, WIDTHS
+from headwater.sources.postgres_snapshot import life_of
+from headwater.sources.postgres_triggers import changes_table
 from headwater.sources.postgres_types import PgColumn, equals, indexable, key_array, output
 
 _HASH_CHUNKS_AT_MOST = 16
 _SAMPLE_PER_CHUNK = 5_000
 
 Reference = Callable[[str], sql.Composable]
-"""How a column is written: `b."qty"` in the base table, `(l.r)."qty"` in a decoded change."""
+"""How a column is written: `b."qty"` in the base table, `(l.f).f3::int4` in a change that was split."""
 
 
 def _base(column: str) -> sql.Composable:
     return sql.SQL("b.{}").format(sql.Identifier(column))
 
 
-def later_column(column: str) -> sql.Composable:
-    return sql.SQL("(l.r).{}").format(sql.Identifier(column))
+def later_text(table: PgTable) -> Reference:
+    """A column of a change as the text it was written as."""
+    return lambda column: sql.SQL("(l.f).{}").format(sql.Identifier(f"f{table.place(column)}"))
 
 
-def snapshot(position: Position) -> sql.Composable:
-    return sql.SQL("{}::pg_snapshot").format(sql.Literal(position))
+def _later(table: PgTable) -> Reference:
+    """A column of a change as a value that compares as the base table's does."""
+    text = later_text(table)
+
+    def reference(name: str) -> sql.Composable:
+        column = table.columns[name]
+        value = sql.SQL("{}::{}").format(text(name), column.sql_type())
+        if column.collation:
+            value = sql.SQL("{} COLLATE {}").format(value, sql.Identifier(*column.collation))
+        return sql.SQL("({})").format(value)
+
+    return reference
 
 
-def _relation(table: PgTable) -> sql.Composable:
+def key_of(table: PgTable, text: Reference, row: sql.Composable) -> sql.Composable:
+    """What names a row to people: its primary key, `id = 17`, or its own text, shortened."""
+    if not table.key:
+        return sql.SQL("left({}, 60)").format(row)
+    parts = [sql.SQL("{} || coalesce({}, 'NULL')").format(sql.Literal(f"{name} = "), text(name)) for name in table.key]
+    return sql.SQL("concat_ws(', ', {})").format(sql.SQL(", ").join(parts))
+
+
+def snapshot(position: str) -> sql.Composable:
+    return sql.SQL("{}::pg_snapshot").format(sql.Literal(position.partition("@")[0]))
+
+
+def relation(table: PgTable) -> sql.Composable:
     """The oid behind the name, as the statement itself finds it: a table created anew is not the captured one."""
     return sql.SQL("{}::regclass").format(sql.Literal(table.identifier.as_string(None)))
 
 
-def fresh(after: Position) -> sql.Composable:
+def fresh(after: str) -> sql.Composable:
     """Of a change `c`: it came after this position. (That it is committed now, the reader's own snapshot sees to.)"""
     condition = "c.xid >= pg_snapshot_xmin({p}) AND NOT pg_visible_in_snapshot(c.xid, {p})"
     return sql.SQL(condition).format(p=snapshot(after))
 
 
-def decoded(table: PgTable, where: sql.Composable) -> sql.Composable:
-    """Changes with their row as a composite `r`. OFFSET 0 keeps the planner from decoding once per column; today's
-    layout is a subselect, so that it is looked up once, not per row."""
+def alive(at: Position) -> sql.Composable:
+    return sql.SQL("headwater.alive({}, {}, {})").format(snapshot(at), sql.Literal(life_of(at)), sql.Literal(FORMAT))
+
+
+def holds(at: Position, table: PgTable) -> sql.Composable:
+    shape = table.capture.shape if table.capture else ""
+    return sql.SQL("headwater.holds({}, {}, {})").format(snapshot(at), relation(table), sql.Literal(shape))
+
+
+def split(table: PgTable, where: sql.Composable) -> sql.Composable:
+    """Changes with their row as texts `f`. OFFSET 0 keeps the planner from splitting once per column; today's layout
+    is a subselect, so that it is looked up once, not per row."""
+    fields = max(len(table.columns), 1)
+    width = next(w for w in WIDTHS if w >= fields)
     return sql.SQL(
-        'SELECT c.xid, c.count, (CASE WHEN c.layout = {now} THEN c."row"'
-        ' ELSE headwater.relaid(c."row", c.layout, {now}) END)::{table} AS r FROM {changes} AS c WHERE {where} OFFSET 0'
+        'SELECT c.xid, c.count, c."row", (left(CASE WHEN c.layout = {now} THEN c."row"'
+        ' ELSE headwater.relaid(c."row", c.layout, {now}) END, -1) || {rest})::{split} AS f'
+        " FROM {changes} AS c WHERE {where} OFFSET 0"
     ).format(
-        now=sql.SQL("(SELECT headwater.layout({}))").format(_relation(table)),
-        table=table.identifier,
+        now=sql.SQL("(SELECT headwater.layout({}))").format(relation(table)),
+        rest=sql.Literal("," * (width - fields) + ")"),
+        split=sql.Identifier("headwater", f"fields_{width}"),
         changes=changes_table(table.oid),
         where=where,
     )
@@ -69,9 +110,9 @@ def decoded(table: PgTable, where: sql.Composable) -> sql.Composable:
 
 def _as_of(table: PgTable, at: Position, base: sql.Composable, later: sql.Composable) -> sql.Composable:
     return sql.SQL(
-        "WITH l AS MATERIALIZED ({decoded}) SELECT * FROM ({base} UNION ALL {later}) AS answer"
-        " WHERE (SELECT headwater.holds({at}, {relation}))"
-    ).format(decoded=decoded(table, fresh(at)), base=base, later=later, at=snapshot(at), relation=_relation(table))
+        "WITH l AS MATERIALIZED ({split}) SELECT * FROM ({base} UNION ALL {later}) AS answer"
+        " WHERE (SELECT {alive} AND {holds})"
+    ).format(split=split(table, fresh(at)), base=base, later=later, alive=alive(at), holds=holds(at, table))
 
 
 def _all_of(conditions: Sequence[sql.Composable]) -> sql.Composable:
@@ -110,13 +151,14 @@ def answer_statement(
     if probed:
         base = sql.SQL(
             "SELECT {}, p.* FROM {} CROSS JOIN LATERAL (SELECT {} 1 FROM {} AS b WHERE {} OFFSET 0) AS p"
-        ).format(ordinal, unnested, outputs, table.identifier, wanted(_base))
+        ).format(ordinal, unnested, outputs, table.rows_of_its_own, wanted(_base))
     else:
         base = sql.SQL("SELECT {}, {} 1 FROM {} JOIN {} AS b ON {}").format(
-            ordinal, outputs, unnested, table.identifier, wanted(_base)
+            ordinal, outputs, unnested, table.rows_of_its_own, wanted(_base)
         )
+    changed = _later(table)
     later = sql.SQL("SELECT {}, {} -l.count FROM l JOIN {} ON {}").format(
-        ordinal, outputs_of(columns, later_column), unnested, wanted(later_column)
+        ordinal, outputs_of(columns, changed), unnested, wanted(changed)
     )
     return _as_of(table, at, base, later)
 
@@ -128,11 +170,10 @@ def scan_statement(
         return _all_of([*_in_chunk(table, chunk, reference), *_conditions(table, conditions, reference)])
 
     base = sql.SQL("SELECT {} 1 FROM {} AS b WHERE {}").format(
-        outputs_of(columns, _base), table.identifier, wanted(_base)
+        outputs_of(columns, _base), table.rows_of_its_own, wanted(_base)
     )
-    later = sql.SQL("SELECT {} -l.count FROM l WHERE {}").format(
-        outputs_of(columns, later_column), wanted(later_column)
-    )
+    changed = _later(table)
+    later = sql.SQL("SELECT {} -l.count FROM l WHERE {}").format(outputs_of(columns, changed), wanted(changed))
     return _as_of(table, at, base, later)
 
 
@@ -181,7 +222,7 @@ def chunk_bounds(connection: Connection, table: PgTable, rows: int, parts: int) 
     ).format(
         sql.Literal([i / parts for i in range(1, parts)]),
         sql.Identifier(leading),
-        table.identifier,
+        table.rows_of_its_own,
         sql.Literal(percent),
     )
     row = connection.execute(statement).fetchone()

@@ -9,7 +9,9 @@ it tells NULL (nothing) from the empty text (a pair of quotes).
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterable, Iterator, Sequence
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 from psycopg import sql
-
-from headwater.model.errors import ValueUnfit
-from headwater.model.names import TableName
 
 _FIXED: dict[str, pa.DataType] = {
     "int2": pa.int16(),
@@ -46,7 +45,8 @@ _CANONICAL = {
 @dataclass(frozen=True)
 class PgColumn:
     """A column as the catalog has it, domains resolved: `base` is the type's own name, in schema `base_schema`;
-    `labels` are the values of an enum."""
+    `labels` are the values of an enum, each after its number. `number` is the column's in its table, `definition` what
+    changes whenever it is altered, `collation` the one it is compared by if that is not the database's own."""
 
     name: str
     base: str
@@ -55,6 +55,14 @@ class PgColumn:
     type: pa.DataType | None
     nullable: bool = True
     labels: tuple[str, ...] = ()
+    number: int = 0
+    definition: str = ""
+    collation: tuple[str, str] | None = None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Those of an enum."""
+        return tuple(label.partition("=")[2] for label in self.labels)
 
     def sql_type(self) -> sql.Composable:
         return sql.Identifier(self.base_schema, self.base)
@@ -83,6 +91,13 @@ def output(reference: sql.Composable, column: PgColumn) -> sql.Composable:
     if column.type == pa.binary():
         return sql.SQL("encode({}, 'hex')").format(reference)
     return as_text(reference) if column.type == pa.string() else reference
+
+
+def text_output(text: sql.Composable, column: PgColumn) -> sql.Composable:
+    """How a column leaves the server that is at hand as its own text: the same, without reading it as what it is."""
+    if column.type == pa.binary():
+        return sql.SQL("substr({}, 3)").format(text)
+    return sql.SQL("rtrim({}, ' ')").format(text) if column.base == "bpchar" else text
 
 
 def as_text(reference: sql.Composable) -> sql.Composable:
@@ -121,7 +136,7 @@ def key_array(keys: pa.ChunkedArray, column: PgColumn) -> sql.Composable:
     if pa.types.is_string(column.type):
         possible = pc.invert(pc.match_substring(values, "\x00"))
         if column.labels:
-            possible = pc.is_in(values, value_set=pa.array(column.labels, pa.string()))
+            possible = pc.is_in(values, value_set=pa.array(column.values, pa.string()))
         elif column.base in _CANONICAL:
             possible = pc.match_substring_regex(values, _CANONICAL[column.base])
     elif pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
@@ -166,31 +181,109 @@ _BLOCK_BYTES = 4 << 20
 _PARSE = pcsv.ParseOptions(newlines_in_values=True)
 
 
-def read_csv(
-    rows: Iterable[bytes | bytearray | memoryview], schema: pa.Schema, table: TableName
-) -> Iterator[pa.RecordBatch]:
+class Misfit(Exception):
+    """A value that its column's type cannot represent: the column, and the value as text."""
+
+    def __init__(self, column: str, value: str) -> None:
+        super().__init__(column, value)
+        self.column, self.value = column, value
+
+
+def read_csv(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Record batches from whole CSV rows, a few megabytes at a time; at least one, if only to tell the schema."""
-    held: list[bytes | bytearray | memoryview] = []
+    return _read(rows, schema, _parsed)
+
+
+def read_csv_with_misfits(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The same, but a value that does not fit is null, and named in UNFIT: the last column of the schema, which the
+    rows do not have. The column before that one is the row's key."""
+    return _read(rows, schema, _marked)
+
+
+def shortened(value: str) -> str:
+    return value if len(value) <= 60 else value[:57] + "…"
+
+
+Row = bytes | bytearray | memoryview
+
+
+def _read(
+    rows: Iterable[Row], schema: pa.Schema, parsed: Callable[[bytes, pa.Schema], pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    held: list[Row] = []
     size = given = 0
     for row in rows:
         held.append(row)
         size += len(row)
         if size >= _BLOCK_BYTES:
-            yield _parsed(b"".join(held), schema, table)
+            yield parsed(b"".join(held), schema)
             held, size, given = [], 0, given + 1
     if held or not given:
-        yield _parsed(b"".join(held), schema, table)
+        yield parsed(b"".join(held), schema)
 
 
-def _parsed(block: bytes, schema: pa.Schema, table: TableName) -> pa.RecordBatch:
+def _parsed(block: bytes, schema: pa.Schema) -> pa.RecordBatch:
     if not block:
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
     try:
         parsed = _parse(block, [_read_as(field.type) for field in schema])
         arrays = [_finished(c, field.type) for field, c in zip(schema, parsed.columns, strict=True)]
     except pa.ArrowInvalid:
-        raise _unfit(block, schema, table) from None
+        raise _first_misfit(block, schema) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _marked(block: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    if not block:
+        return _parsed(block, schema)
+    *fields, _ = schema
+    texts = _parse(block, [pa.binary()] * len(fields)).columns
+    arrays: list[pa.Array] = []
+    misfits: dict[int, dict[str, str]] = {}
+    for field, column in zip(fields, texts, strict=True):
+        array, wrong = _fitting(pa.concat_arrays(column.chunks), field.type)
+        arrays.append(array)
+        for row, value in wrong.items():
+            misfits.setdefault(row, {})[field.name] = shortened(value)
+    keys = arrays[-1]
+    said = [
+        json.dumps({"key": keys[n].as_py(), "values": misfits[n]}, ensure_ascii=False) if n in misfits else None
+        for n in range(len(keys))
+    ]
+    return pa.RecordBatch.from_arrays([*arrays, pa.array(said, pa.string())], schema=schema)
+
+
+def _fitting(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
+    """The values, null where the type cannot represent one; and those, by row."""
+    try:
+        return _typed(texts, kind), {}
+    except pa.ArrowInvalid:
+        pass
+    wrong = {value for value in texts.unique().to_pylist() if value is not None and not _fits(value, kind)}
+    rows = {n: v.decode(errors="replace") for n, v in enumerate(texts.to_pylist()) if v in wrong}
+    fits = np.ones(len(texts), np.bool_)
+    fits[list(rows)] = False
+    return _typed(pc.if_else(pa.array(fits), texts, None), kind), rows
+
+
+def _fits(value: bytes, kind: pa.DataType) -> bool:
+    try:
+        _typed(pa.array([value], pa.binary()), kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts as what `_parse` makes of them."""
+    if pa.types.is_string(kind):
+        return texts.cast(kind)
+    block = io.BytesIO()
+    beside = pa.array(np.zeros(len(texts), np.int8))  # a line with nothing but a null would be no line
+    pcsv.write_csv(
+        pa.table({"c": texts.cast(pa.string()), "_": beside}), block, pcsv.WriteOptions(include_header=False)
+    )
+    return _finished(_parse(block.getvalue(), [_read_as(kind), pa.int8()]).column(0), kind)
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:
@@ -232,33 +325,22 @@ def _unhexed(texts: pa.Array) -> pa.Array:
     return pc.if_else(texts.is_valid(), plain, None) if validity is not None else plain
 
 
-def _unfit(block: bytes, schema: pa.Schema, table: TableName) -> ValueUnfit:
+def _first_misfit(block: bytes, schema: pa.Schema) -> Misfit:
     """Which value it was: read everything as text, and try column by column, value by value."""
-    try:
-        texts = _parse(block, [pa.string()] * len(schema))
-    except pa.ArrowInvalid:
-        return ValueUnfit(
-            f"{table}: the answer is not valid UTF-8", "convert the database, or leave its text columns out of views"
-        )
-    for field, column in zip(schema, texts.columns, strict=True):
-        for value in column.to_pylist():
-            if value is None or pa.types.is_string(field.type) or pa.types.is_binary(field.type):
-                continue
-            try:
-                _finished(_parse(f'"{value}"\n'.encode(), [_read_as(field.type)]).column(0), field.type)
-            except pa.ArrowInvalid:
-                shown = value if len(value) <= 60 else value[:57] + "…"
-                return ValueUnfit(
-                    f"{table}.{field.name}: the value {shown} does not fit {field.type} exactly", _advice(field.type)
-                )
-    return ValueUnfit(f"{table}: a value does not fit its column's type", "")
+    for field, column in zip(schema, _parse(block, [pa.binary()] * len(schema)).columns, strict=True):
+        _, wrong = _fitting(pa.concat_arrays(column.chunks), field.type)
+        if wrong:
+            return Misfit(field.name, wrong[min(wrong)])
+    raise AssertionError("every value fits, and yet they do not")
 
 
-def _advice(kind: pa.DataType) -> str:
+def misfit_advice(kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return "declare the column numeric(p,s) with p up to 38 at the source, or leave it out of the view"
     if pa.types.is_temporal(kind):
         return (
             "use NULL or a real date from year 1 to 9999 instead of infinity or BC, or leave the column out of the view"
         )
+    if pa.types.is_string(kind):
+        return "convert the database to UTF-8, or leave the column out of the view"
     return "leave the column out of the view"

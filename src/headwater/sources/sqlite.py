@@ -1,7 +1,8 @@
 """A SQLite file as a source: triggers write a log of changes, and every question is answered as of a position of it.
 
-A position is the id of the last change it contains. `R(p) = R(now) − changes after p`, both read in one read
-transaction, so an answer is the table at `p` however much has happened since.
+A position is the last change it contains (`sqlite_life.py`). `R(p) = R(now) − changes after p`, both read in one read
+transaction, so an answer is the table at `p` however much has happened since. That same read transaction is where
+capture, life and columns are found to be what they were (`sqlite_known.py`).
 
 **Where a transaction ends** SQLite tells nobody, so what one poll saw is one transaction: a state that really existed,
 but perhaps several commits further on. An application that wants each of its transactions seen marks them, by
@@ -23,24 +24,32 @@ the trigger that nothing was committed between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.model.conditions import Condition
 from headwater.model.errors import CaptureMissing, ConfigError, UnknownName
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.schema import Column, Identities, Identity, TableSchema
-from headwater.model.source import Capture, Chunk, CommitTimes, Poll, Question, SourceSpec
-from headwater.sources import sqlite_asof, sqlite_capture, sqlite_log
+from headwater.model.schema import Column, Identities, TableSchema
+from headwater.model.source import ORDINAL, Capture, Chunk, CommitTimes, Poll, Question, SourceSpec
+from headwater.sources import sqlite_asof, sqlite_capture, sqlite_chunks, sqlite_layout, sqlite_life, sqlite_log
+from headwater.sources.sqlite_asof import Scan
 from headwater.sources.sqlite_files import BUSY_SECONDS, Connection, SqliteFile, literal, quote
+from headwater.sources.sqlite_known import SETUP, Watch
+from headwater.sources.sqlite_life import Log, Moment
+from headwater.sources.sqlite_owners import Owner, registered
 from headwater.sources.sqlite_read import Table
 from headwater.sources.sqlite_tables import LiveTable, live_tables
 from headwater.sources.sqlite_types import codec
 
 _LEAST_ROW = 8
 """Bytes a row takes at least: bounds what a largest rowid may claim."""
+SHORT_ROWS = 5_000
+SHORT_KEYS = 500
+"""What is read in one go where readers keep writers waiting (no WAL): some milliseconds, then a longer pause."""
 
 
 class SqliteSource:
@@ -53,10 +62,14 @@ class SqliteSource:
         busy = float(dict(spec.options).get("busy_seconds", BUSY_SECONDS))
         self._name = spec.name
         self._file = SqliteFile(spec.name, path, busy)
+        self._owner = Owner(spec.owner, spec.owner_label)
+        self._watch = Watch(spec.name)
 
     @property
     def name(self) -> SourceName:
         return self._name
+
+    # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────
 
     def describe(self) -> Mapping[TableName, TableSchema]:
         with self._file.reading() as connection:
@@ -73,144 +86,203 @@ class SqliteSource:
         near = [table] if table in known else [name for name in known if name.lower() == table.lower()]
         return TableName(self.name, near[0]) if near else None
 
+    def advice(self, tables: Sequence[TableName]) -> list[str]:
+        with self._file.reading() as connection:
+            mode = connection.rows("PRAGMA journal_mode")[0][0]
+        if mode == "wal":
+            return []
+        return [
+            f"source {self.name} has journal mode {mode}: while Headwater reads, a writer cannot commit, and an"
+            " application without a busy timeout gets 'database is locked'. PRAGMA journal_mode = WAL, run once on the"
+            " file, lets both go on; or give the application's connections a busy timeout (PRAGMA busy_timeout = 5000)"
+        ]
+
+    # ── capture ──────────────────────────────────────────────────────────────────────────────────────────────────
+
     def capture(self) -> Capture | None:
         with self._file.reading() as connection:
-            if not sqlite_capture.installed(connection):
+            wrong = sqlite_layout.what_is_wrong(connection)
+            if wrong is None:
                 return None
-            live = live_tables(connection)
-            states = {
-                TableName(self.name, name): sqlite_capture.what_broke(connection, table, live.get(name))
-                for name, table in sqlite_capture.captured_tables(connection).items()
-            }
+            if wrong:
+                there = sqlite_layout.tables_named(connection)
+                return Capture("", frozenset(), {TableName(self.name, t): f"its capture {wrong}" for t in there})
+            known, owners = self._watch.look(connection), registered(connection)
             generation = connection.rows("SELECT generation FROM _headwater_meta")[0][0]
-        whole = frozenset(table for table, reason in states.items() if reason is None)
-        return Capture(generation, whole, {table: reason for table, reason in states.items() if reason})
+        mine = owners[self._owner.id].tables if self._owner.id in owners else frozenset()
+        broken = {TableName(self.name, t): known.broken[t] for t in mine if t in known.broken}
+        whole = frozenset(TableName(self.name, t) for t in mine if t in known.captured and t not in known.broken)
+        others = tuple(other.owner.shown for other in owners.values() if other.owner.id != self._owner.id)
+        return Capture(generation, whole, broken, others)
 
     def plan_install(self, tables: Sequence[TableName]) -> list[str]:
         with self._file.reading() as connection:
-            lines = sqlite_capture.plan(connection, [t.table for t in tables], self.name)
+            lines = sqlite_capture.plan(connection, [t.table for t in tables], self.name, self._owner)
         if lines:
             self._file.check_writable()
         return lines
 
     def install(self, tables: Sequence[TableName]) -> list[str]:
         with self._file.writing() as connection:
-            return sqlite_capture.install(connection, [t.table for t in tables], self.name)
-
-    def remove(self) -> list[str]:
-        with self._file.reading() as connection:
-            if not sqlite_capture.remains(connection):
-                return []
-        with self._file.writing() as connection:
-            return sqlite_capture.remove(connection)
-
-    def advice(self, tables: Sequence[TableName]) -> list[str]:
-        return []
-
-    def identities(self, tables: Mapping[TableName, Sequence[str]]) -> Mapping[TableName, Identities]:
-        return {table: {c: Identity(f"{table}.{c}") for c in columns} for table, columns in tables.items()}
-
-    def expect(self, tables: Mapping[TableName, Identities]) -> None:
-        self._expected = dict(tables)
-
-    def check(self, at: Position, tables: Sequence[TableName]) -> None:
-        pass
-
-    def commit_times(self, transactions: Sequence[str]) -> Sequence[CommitTimes | None]:
-        return [None] * len(transactions)
+            return sqlite_capture.install(connection, [t.table for t in tables], self.name, self._owner)
 
     def release(self, keep: Sequence[TableName]) -> list[str]:
-        return []
+        if not self._anything_ours():
+            return []
+        with self._file.writing() as connection:
+            return sqlite_capture.release(connection, [t.table for t in keep], self._owner)
+
+    def remove(self) -> list[str]:
+        if not self._anything_ours():
+            return []
+        with self._file.writing() as connection:
+            return sqlite_capture.remove(connection, self._owner)
+
+    def trim(self, below: Position) -> int:
+        return sqlite_log.trim(self._file, self.name, self._owner, below)
+
+    # ── what is relied on ────────────────────────────────────────────────────────────────────────────────────────
+
+    def identities(self, tables: Mapping[TableName, Sequence[str]]) -> Mapping[TableName, Identities]:
+        with self._file.reading() as connection:
+            known = self._watch.look(connection)
+            log = sqlite_life.read_log(connection, self._owner.id)
+            found = self._watch.tables(known, log, tables, compare=False)
+        return {table.name: _identities(table, tables[table.name]) for table in found}
+
+    def expect(self, tables: Mapping[TableName, Identities]) -> None:
+        self._watch.expected = dict(tables)
+
+    def check(self, at: Position, tables: Sequence[TableName]) -> None:
+        with self._file.reading() as connection:
+            moment, _, found = self._as_of(connection, at, dict.fromkeys(tables, ()))
+            for table in found:
+                table.check_since([c.name for c in table.captured.columns[:1]], moment.id)
+
+    def commit_times(self, transactions: Sequence[str]) -> Sequence[CommitTimes | None]:
+        """SQLite does not record when a transaction was committed. Nothing hangs on it: its one writer makes the order
+        of the log the order of commits."""
+        return [None] * len(transactions)
+
+    # ── the three questions ──────────────────────────────────────────────────────────────────────────────────────
 
     def position(self) -> Position:
         with self._file.reading() as connection:
-            return Position(str(sqlite_log.ends(connection)[1]))
+            self._watch.look(connection)
+            log = sqlite_life.read_log(connection, self._owner.id)
+        return Moment(log.last, log.generation, log.at_asked).position
 
     def waiting(self, after: Position) -> int:
         with self._file.reading() as connection:
-            return max(0, sqlite_log.ends(connection)[1] - sqlite_log.number(after))
-
-    def trim(self, below: Position) -> int:
-        return sqlite_log.trim(self._file, below)
+            self._watch.look(connection)
+            last = sqlite_life.read_log(connection, self._owner.id).last
+        return max(0, last - sqlite_life.parse(after).id)
 
     def poll(self, after: Position, tables: Mapping[TableName, Sequence[str]], limit: int) -> Poll:
         with self._file.reading() as connection:
-            captured = [(_captured(connection, table), columns) for table, columns in tables.items()]
-            return sqlite_log.poll(connection, captured, after, limit)
+            moment, log, found = self._as_of(connection, after, tables)
+            asked = [(table, tables[table.name]) for table in found]
+            return sqlite_log.poll(connection, asked, log, moment, limit)
 
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
-        def answer(connection: Connection) -> Iterator[pa.RecordBatch]:
-            position, _ = sqlite_log.held(connection, at)
-            return sqlite_asof.answer(connection, _captured(connection, question.table), question, position)
+        wanted = [*question.columns, *question.key, *(c.column for c in question.conditions)]
 
-        return self._handed_out(answer)
+        def answer(connection: Connection, asked: Question) -> Iterator[pa.RecordBatch]:
+            moment, _, (table,) = self._as_of(connection, at, {question.table: wanted})
+            return sqlite_asof.answer(connection, table, asked, moment.id, self._file.reading)
 
-    def scan(
-        self, chunk: Chunk, columns: Sequence[str], at: Position, conditions: Sequence[Condition] = ()
-    ) -> Iterator[pa.RecordBatch]:
-        def answer(connection: Connection) -> Iterator[pa.RecordBatch]:
-            position, _ = sqlite_log.held(connection, at)
-            return sqlite_asof.scan(
-                connection, _captured(connection, chunk.table), chunk, columns, position, conditions
-            )
-
-        return self._handed_out(answer)
+        with self._file.reading() as connection:
+            if _streams(connection):
+                yield from answer(connection, question)
+                return
+        for begin in range(0, max(1, question.keys.num_rows), SHORT_KEYS):
+            keys = question.keys.slice(begin, SHORT_KEYS)
+            part = Question(question.table, question.key, keys, question.columns, question.conditions)
+            began = time.monotonic()
+            with self._file.reading() as connection:
+                batches = list(answer(connection, part))
+            ended = time.monotonic()
+            for batch in batches:
+                place = batch.schema.get_field_index(ORDINAL)
+                yield batch.set_column(place, ORDINAL, pc.add(batch.column(place), pa.scalar(begin, pa.int64())))
+            if begin + SHORT_KEYS < question.keys.num_rows:
+                _pause(began, ended)
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
-        """Ranges of the leading primary-key column if it is an integer; else the table is one chunk. The first and the
-        last range are open, and NULL belongs to the first: whatever a row's key becomes, exactly one chunk has it."""
         with self._file.reading() as connection:
             live = live_tables(connection)
             if table.table not in live:
                 raise UnknownName("table", table.table, live, f"in source {self.name}")
-            found = live[table.table]
-            estimate = _estimate(connection, found)
-        leading = next((c for c in found.columns if c.key == 1), None)
-        kind = codec(leading.declared) if leading else None
-        if leading is None or kind is None or not pa.types.is_int64(kind.type):
-            return [Chunk(table, 0, (), estimate)]
-        bounds = self._bounds(table.table, leading.name, max(1, target_rows))
-        edges = ["", *map(str, bounds), ""]
-        rows = target_rows if bounds else estimate
-        return [Chunk(table, n, (leading.name, low, high), rows) for n, (low, high) in enumerate(pairwise(edges))]
+            whole = sqlite_chunks.whole(table, live[table.table], _estimate(connection, live[table.table]))
+        return sqlite_chunks.cut(self._file, whole, max(1, target_rows))
+
+    def scan(
+        self, chunk: Chunk, columns: Sequence[str], at: Position, conditions: Sequence[Condition] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = [*columns, *chunk.bounds[:1], *(c.column for c in conditions)]
+
+        def begin(connection: Connection, part: Chunk) -> tuple[Scan, Iterator[pa.RecordBatch]]:
+            moment, _, (table,) = self._as_of(connection, at, {chunk.table: wanted})
+            scan = Scan(table, part, columns, conditions)
+            return scan, scan.read(connection, moment.id)
+
+        with self._file.reading() as connection:
+            if _streams(connection):
+                scan, read = begin(connection, chunk)
+                yield from scan.rows(read, self._file.reading)
+                return
+        rest: Chunk | None = chunk
+        while rest is not None:
+            began = time.monotonic()
+            with self._file.reading() as connection:
+                edge = sqlite_chunks.next_edge(connection, rest, SHORT_ROWS)
+                scan, read = begin(connection, sqlite_chunks.up_to(rest, edge) if edge else rest)
+                drained = list(read)
+            ended = time.monotonic()
+            yield from scan.rows(drained, self._file.reading)
+            rest = sqlite_chunks.beyond(rest, edge) if edge else None
+            if rest is not None:
+                _pause(began, ended)
 
     def close(self) -> None:
         self._file.close()
 
-    def _bounds(self, table: str, column: str, target_rows: int) -> list[int]:
-        """Every target_rows-th key, each found by a short read along the key's own index."""
-        name, bounds = quote(column), list[int]()
-        while True:
-            beyond = f"WHERE {name} >= {bounds[-1]}" if bounds else ""
-            with self._file.reading() as connection:
-                found = connection.rows(
-                    f"SELECT {name} FROM (SELECT {name} FROM {quote(table)} {beyond} ORDER BY {name}"
-                    f" LIMIT 1 OFFSET {target_rows}) WHERE typeof({name}) = 'integer'"
-                )
-                if found and bounds and found[0][0] == bounds[-1]:  # one key value fills more than a chunk
-                    found = connection.rows(
-                        f"SELECT {name} FROM (SELECT {name} FROM {quote(table)} WHERE {name} > {bounds[-1]}"
-                        f" ORDER BY {name} LIMIT 1) WHERE typeof({name}) = 'integer'"
-                    )
-            if not found:
-                return bounds
-            bounds.append(found[0][0])
+    # ── ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _handed_out(self, answer: Callable[[Connection], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """Streamed where readers keep nobody waiting (WAL), drained first where they do."""
+    def _as_of(
+        self, connection: Connection, at: Position, tables: Mapping[TableName, Sequence[str]]
+    ) -> tuple[Moment, Log, list[Table]]:
+        """Everything a read relies on, found to be so in its own read transaction."""
+        try:
+            known = self._watch.look(connection)
+            log = sqlite_life.read_log(connection, self._owner.id, sqlite_life.parse(at).id)
+            moment = sqlite_life.held(log, at, f"source {self.name} ({self._file.path})")
+            return moment, log, self._watch.tables(known, log, tables)
+        except CaptureMissing:
+            self._watch.forget()  # another file may be there, with the same schema version
+            raise
+
+    def _anything_ours(self) -> bool:
         with self._file.reading() as connection:
-            if connection.rows("PRAGMA journal_mode")[0][0] == "wal":
-                yield from answer(connection)
-                return
-            batches = list(answer(connection))
-        yield from batches
+            return bool(sqlite_layout.ours(connection))
 
 
-def _captured(connection: Connection, table: TableName) -> Table:
-    found = sqlite_capture.captured_tables(connection).get(table.table)
-    if found is None:
-        raise CaptureMissing(f"{table} is not captured", "run 'headwater setup'")
-    return Table(table, found)
+def _pause(began: float, ended: float) -> None:
+    """Writers have the file for three times as long as they were kept from it."""
+    time.sleep(max(0.0, ended + 3 * (ended - began) - time.monotonic()))
+
+
+def _streams(connection: Connection) -> bool:
+    """Whether readers keep nobody waiting: then an answer may be read while it is handed out."""
+    return bool(connection.rows("PRAGMA journal_mode")[0][0] == "wal")
+
+
+def _identities(table: Table, columns: Sequence[str]) -> Identities:
+    found = {column: table.captured.identity(column) for column in columns}
+    for column, identity in found.items():
+        if identity is None:
+            raise CaptureMissing(f"{table.name}.{column} is not captured", SETUP)
+    return {column: identity for column, identity in found.items() if identity is not None}
 
 
 def _schema(name: TableName, table: LiveTable, rows: int | None) -> TableSchema:

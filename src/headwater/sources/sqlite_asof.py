@@ -7,7 +7,9 @@ too many spellings to look up (a timestamp with any offset) are matched in Arrow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -18,27 +20,49 @@ from headwater.model.conditions import Condition, meets
 from headwater.model.source import COUNT, ORDINAL, Chunk, Question
 from headwater.sources.sqlite_files import Connection, quote
 from headwater.sources.sqlite_read import Part, Shape, Table, pushed
+from headwater.sources.sqlite_unfit import OddRows
 
 _LOG = "_headwater_changes"
 _INDEX = "__index"
 _ROW = "__row"
 
 
-def scan(
-    connection: Connection, table: Table, chunk: Chunk, columns: Sequence[str], at: int, conditions: Sequence[Condition]
-) -> Iterator[pa.RecordBatch]:
-    shape = Shape(table, _needed(columns, conditions))
-    table.check_since([*shape.columns, *chunk.bounds[:1]], at)
-    here, log = table.columns(), table.slots()
-    parts = [
-        Part(here, quote(table.name.table), [*_within(chunk, here), *_where(table, conditions, here)], ["1"]),
-        Part(log, _LOG, [*_after(table, at), *_within(chunk, log), *_where(table, conditions, log)], ["-count"]),
-    ]
-    for batch in shape.read(connection, parts):
-        yield from _meeting(table, batch, conditions).select([*columns, COUNT]).to_batches()
+Named = Callable[[], AbstractContextManager[Connection]]
+"""Opens a read in which an odd row is looked for, to name it."""
 
 
-def answer(connection: Connection, table: Table, question: Question, at: int) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True)
+class Scan:
+    """One statement (`read`), and what its rows mean (`rows`), which may wait until the read has ended."""
+
+    table: Table
+    chunk: Chunk
+    columns: Sequence[str]
+    conditions: Sequence[Condition] = ()
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.table, _needed(self.columns, self.conditions))
+
+    def read(self, connection: Connection, at: int) -> Iterator[pa.RecordBatch]:
+        table, chunk, conditions = self.table, self.chunk, self.conditions
+        table.check_since([*self.shape.columns, *chunk.bounds[:1]], at)
+        here, log = table.columns(), table.slots()
+        parts = [
+            Part(here, quote(table.name.table), [*_within(chunk, here), *_where(table, conditions, here)], ["1"]),
+            Part(log, _LOG, [*_after(table, at), *_within(chunk, log), *_where(table, conditions, log)], ["-count"]),
+        ]
+        return self.shape.raw(connection, parts)
+
+    def rows(self, read: Iterable[pa.RecordBatch], named: Named) -> Iterator[pa.RecordBatch]:
+        odd = OddRows(self.table, self.shape.columns, self.conditions)
+        for batch, misfits in self.shape.decoded(read):
+            whole = odd.take_out(batch, misfits)
+            yield from _meeting(self.table, whole, self.conditions).select([*self.columns, COUNT]).to_batches()
+        odd.check(named)
+
+
+def answer(connection: Connection, table: Table, question: Question, at: int, named: Named) -> Iterator[pa.RecordBatch]:
     key, conditions = question.key, question.conditions
     codecs = [table.codec(c) for c in key]
     keys = pa.table([question.keys.column(n).cast(c.type) for n, c in enumerate(codecs)], names=list(key))
@@ -50,24 +74,33 @@ def answer(connection: Connection, table: Table, question: Question, at: int) ->
     base = Part(here, quote(table.name.table), _where(table, conditions, here), ["1"])
     since = Part(log, _LOG, [*_after(table, at), *_where(table, conditions, log)], ["-count"])
 
+    found = Shape(table, _needed(question.columns, conditions), (ORDINAL, COUNT))
+    odd = OddRows(table, found.columns, conditions)
+
+    def is_asked_for(row: pa.Table, values: Mapping[str, str]) -> bool:
+        """A key that its type cannot hold equals none."""
+        return not set(key) & set(values) and bool(_match(row, keys).num_rows)
+
     def matched(part: Part) -> Iterator[pa.RecordBatch]:
-        for batch in shape.read(connection, [part]):
-            yield from _match(_meeting(table, batch, conditions), keys).select(wanted).to_batches()
+        for batch, misfits in shape.read(connection, [part]):
+            whole = odd.take_out(batch, misfits, is_asked_for)
+            yield from _match(_meeting(table, whole, conditions), keys).select(wanted).to_batches()
 
     yield from matched(since)
     if any(c.spell is None for c in codecs):
         yield from matched(base)
+        odd.check(named)
         return
 
-    found = Shape(table, _needed(question.columns, conditions), (ORDINAL, COUNT))
     equal = [_equals(table, c, here[c], f"?{n}") for n, c in enumerate(key, 2)]
     asked = Part(here, base.source, [*equal, *base.terms], ["?1", "1"])
     for ordinals, bound in _spelled(table, keys):
-        for batch in found.read(connection, [asked], bound):
-            rows = _meeting(table, batch, conditions)
+        for batch, misfits in found.read(connection, [asked], bound):
+            rows = _meeting(table, odd.take_out(batch, misfits), conditions)
             place = rows.schema.get_field_index(ORDINAL)
             rows = rows.set_column(place, ORDINAL, ordinals.take(rows.column(ORDINAL)))
             yield from rows.select(wanted).to_batches()
+    odd.check(named)
 
 
 def _needed(columns: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, ...]:
@@ -83,13 +116,13 @@ def _within(chunk: Chunk, where: Mapping[str, str]) -> list[str]:
     """SQLite orders NULL < numbers < text < blobs, so the open last range has every odd value, NULL goes first."""
     if not chunk.bounds:
         return []
-    column, low, high = chunk.bounds
+    column, collation, low, high = chunk.bounds
     name = where[column]
     if low and high:
-        return [f"{name} >= {int(low)}", f"{name} < {int(high)}"]
+        return [f"{name} >= {low} COLLATE {quote(collation)}", f"{name} < {high} COLLATE {quote(collation)}"]
     if high:
-        return [f"({name} < {int(high)} OR {name} IS NULL)"]
-    return [f"{name} >= {int(low)}"] if low else []
+        return [f"({name} < {high} COLLATE {quote(collation)} OR {name} IS NULL)"]
+    return [f"{name} >= {low} COLLATE {quote(collation)}"] if low else []
 
 
 def _where(table: Table, conditions: Sequence[Condition], where: Mapping[str, str]) -> list[str]:

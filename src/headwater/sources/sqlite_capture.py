@@ -1,17 +1,8 @@
-"""What capture leaves in a SQLite file, and how it catches every row.
+"""Installing capture in a SQLite file, seeing whether it still catches everything, taking it away.
 
-    _headwater_changes      one log for the whole file: id, tx, tbl, at, count, the row's values verbatim in c0, c1, …
-    _headwater_tables       number and columns of every captured table, and the triggers as they were written
-    _headwater_meta         one row: generation, the position the log is trimmed to, the current transaction number
-    _headwater_stash        rows that the statement at work may be about to replace
-    _headwater_transaction  a view; `INSERT INTO _headwater_transaction(tag) VALUES (NULL)` begins a new number, and
-                            `(tag, parts) VALUES ('transfer-17', 2)` also says what it is a part of
-
-SQLite has one writer at a time, so ids are commit order. They are never reused although there is no AUTOINCREMENT
-(whose own table would stay behind): trimming keeps the newest row of the log.
-
-A tag is a row of the log, of table 0, which is nobody's: `c0` has the global id, `count` the number of parts. So a part
-has an id and a position of its own though it may change nothing, and goes when the log is trimmed.
+Each captured table has a **life** of its own, new whenever it is captured anew: whatever happened between two lives is
+unknown, and concerns the views over that table alone. A column has one too, from the moment its capture began. Numbers
+are never used twice, so the changes of two lives are never mixed up in the log.
 """
 
 from __future__ import annotations
@@ -21,36 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.model.errors import SourceRefused, UnknownName
+from headwater.model.schema import Identity
+from headwater.sources import sqlite_layout, sqlite_owners
+from headwater.sources.sqlite_entangled import Entanglement, entanglement
 from headwater.sources.sqlite_files import Connection, literal, quote
+from headwater.sources.sqlite_owners import Owner, Registered
+from headwater.sources.sqlite_pool import pool, pool_table, pool_triggers
 from headwater.sources.sqlite_tables import PREFIX, LiveTable, live_tables
 from headwater.sources.sqlite_triggers import triggers
-
-_CREATE = (
-    "CREATE TABLE _headwater_meta (generation TEXT, trimmed INTEGER, tx INTEGER)",
-    "CREATE TABLE _headwater_tables (number INTEGER PRIMARY KEY, name TEXT, columns TEXT, triggers TEXT, uniques TEXT)",
-    "CREATE TABLE _headwater_changes (id INTEGER PRIMARY KEY, tx INTEGER, tbl INTEGER, at, count INTEGER, c0)",
-    "CREATE TABLE _headwater_stash (tbl INTEGER, rid, c0)",
-    "INSERT INTO _headwater_meta VALUES (lower(hex(randomblob(16))), 0, 0)",
-)
-TAGS = 0
-"""In place of a table's number: this row of the log is a tag."""
-_MARKS = {
-    "_headwater_transaction": (
-        "CREATE VIEW _headwater_transaction AS SELECT tx, NULL AS tag, NULL AS parts FROM _headwater_meta"
-    ),
-    "_headwater_mark": (
-        "CREATE TRIGGER _headwater_mark INSTEAD OF INSERT ON _headwater_transaction BEGIN"
-        " SELECT RAISE(ABORT, 'headwater: the tag of a global transaction must not be empty')"
-        " WHERE NEW.tag = '' OR (NEW.tag IS NULL AND NEW.parts IS NOT NULL);"
-        " SELECT RAISE(ABORT, 'headwater: parts must be a whole number, 2 or more: at how many sources it has a part')"
-        " WHERE NEW.tag IS NOT NULL AND NOT (typeof(NEW.parts) = 'integer' AND NEW.parts BETWEEN 2 AND 1000000);"
-        " UPDATE _headwater_meta SET tx = tx + 1;"
-        " INSERT INTO _headwater_changes (tx, tbl, at, count, c0)"
-        f" SELECT tx, {TAGS}, julianday('now'), NEW.parts, CAST(NEW.tag AS TEXT) FROM _headwater_meta"
-        " WHERE NEW.tag IS NOT NULL; END"
-    ),
-}
-"""What applications mark their transactions with. Holds no data: an older one is put up anew."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +28,22 @@ class CapturedColumn:
     declared: str
     since: int
     """The id after which the log holds this column's values."""
+    life: str
 
 
 @dataclass(frozen=True)
 class CapturedTable:
     number: int
     name: str
+    life: str
+    entangled: bool
     columns: tuple[CapturedColumn, ...]
     triggers: Mapping[str, str]
     uniques: tuple[str, ...]
+
+    def identity(self, column: str) -> Identity | None:
+        found = next((c for c in self.columns if c.name == column), None)
+        return Identity(f"{self.life}.{found.life}", found.declared) if found else None
 
 
 def captured_tables(connection: Connection) -> dict[str, CapturedTable]:
@@ -75,33 +51,44 @@ def captured_tables(connection: Connection) -> dict[str, CapturedTable]:
         name: CapturedTable(
             number,
             name,
+            life,
+            bool(entangled),
             tuple(CapturedColumn(*column) for column in json.loads(columns)),
             json.loads(triggers),
             tuple(json.loads(uniques)),
         )
-        for number, name, columns, triggers, uniques in connection.rows(
-            "SELECT number, name, columns, triggers, uniques FROM _headwater_tables ORDER BY number"
+        for number, name, life, entangled, columns, triggers, uniques in connection.rows(
+            "SELECT number, name, life, entangled, columns, triggers, uniques FROM _headwater_tables ORDER BY number"
         )
     }
 
 
-def installed(connection: Connection) -> bool:
-    return bool(connection.rows("SELECT 1 FROM sqlite_master WHERE name = '_headwater_tables'"))
+@dataclass(frozen=True)
+class Present:
+    """The file's schema as it is now: everything that decides whether a table is captured without a gap."""
+
+    tables: Mapping[str, LiveTable]
+    triggers: Mapping[str, tuple[str, str, int]]
+    """Ours: name → the table it is on, its text, its age."""
+    ways: Entanglement
 
 
-def remains(connection: Connection) -> list[tuple[str, str]]:
-    """Everything of ours, in an order in which it can be dropped."""
-    return [
-        (kind, name)
-        for kind, name in connection.rows(
-            f"SELECT type, name FROM sqlite_master WHERE name GLOB '{PREFIX}*' AND type IN ('table', 'view', 'trigger')"
-            " ORDER BY type = 'table', type = 'view', name"
-        )
-    ]
+def present(connection: Connection) -> Present:
+    return Present(
+        live_tables(connection),
+        {
+            name: (table, sql, age)
+            for name, table, sql, age in connection.rows(
+                f"SELECT name, tbl_name, sql, rowid FROM sqlite_master WHERE type = 'trigger' AND name GLOB '{PREFIX}*'"
+            )
+        },
+        entanglement(connection),
+    )
 
 
-def what_broke(connection: Connection, table: CapturedTable, live: LiveTable | None) -> str | None:
+def what_broke(table: CapturedTable, now: Present) -> str | None:
     """Why this table is no longer captured without a gap; None if it is."""
+    live = now.tables.get(table.name)
     if live is None:
         return f"the table {table.name} was dropped or renamed"
     there = {column.name: column.declared for column in live.columns}
@@ -110,77 +97,117 @@ def what_broke(connection: Connection, table: CapturedTable, live: LiveTable | N
             return f"its column {column.name} was dropped or renamed"
         if there[column.name] != column.declared:
             return f"its column {column.name} was {column.declared}, and is {there[column.name]} now"
-    number = f"{PREFIX}{table.number}_"
-    now = dict(
-        connection.rows(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
-            f" AND tbl_name = {literal(table.name)} AND substr(name, 1, {len(number)}) = '{number}'"
-        )
-    )
+    ages = []
     for name, sql in table.triggers.items():
-        if name not in now:
+        on, written, age = now.triggers.get(name, ("", "", 0))
+        if on != table.name:
             return f"trigger {name} was dropped"
-        if now[name] != sql:
+        if written != sql:
             return f"trigger {name} was changed"
+        ages.append(age)
     if not set(live.uniques) <= set(table.uniques):
         return "it got a unique key that its triggers do not know"
+    for other in now.ways.triggers.get(table.name.lower(), ()):
+        if other.after and other.age > min(ages):
+            return f"trigger {other.name} was made after capture, and fires before capture sees a change"
+    if not table.entangled and (way := now.ways.ways_back(table.name)):
+        return f"{way} may now write it while it is being written, which its triggers do not expect"
     return None
 
 
-def plan(connection: Connection, names: Sequence[str], source: str) -> list[str]:
+def plan(connection: Connection, names: Sequence[str], source: str, owner: Owner) -> list[str]:
     """What install will do, in readable lines; raises what keeps it from doing so."""
-    live = live_tables(connection)
-    captured = captured_tables(connection) if installed(connection) else {}
-    lines = [] if installed(connection) else ["create _headwater_changes, the log of changes, and its bookkeeping"]
-    if installed(connection) and not _marks_current(connection):
-        lines.append("let transactions be tagged as parts of a global one: _headwater_transaction(tag, parts)")
-    for name in names:
-        if name not in live:
-            raise UnknownName("table", name, live, f"in source {source}")
-        _check_capturable(live[name])
+    now, wrong = present(connection), sqlite_layout.what_is_wrong(connection)
+    lines: list[str] = []
+    captured: dict[str, CapturedTable] = {}
+    mine = Registered(owner, 0, frozenset())
+    if wrong:
+        lines.append(f"take away the capture that {wrong.partition(';')[0]}")
+    if wrong != "":
+        lines.append("create _headwater_changes, the log of changes, and its bookkeeping")
+    else:
+        captured = captured_tables(connection)
+        mine = sqlite_owners.registered(connection).get(owner.id, mine)
+        lines += [f"take the place of {old.shown}" for old in sqlite_owners.replaced_by(connection, owner)]
+        if not sqlite_layout.marks_current(connection):
+            lines.append("let transactions be tagged as parts of a global one: _headwater_transaction(tag, parts)")
+        lines += [f"stop capturing {name}, which is gone" for name in captured if name not in now.tables]
+    for name in dict.fromkeys(names):
+        live = now.tables.get(name)
+        if live is None:
+            raise UnknownName("table", name, now.tables, f"in source {source}")
+        _check_capturable(live)
         old = captured.get(name)
         if old is None:
-            lines.append(f"capture {name}: {len(triggers(live[name], 0, []))} triggers")
-        elif broken := what_broke(connection, old, live[name]):
-            lines.append(f"capture {name} anew, as a new generation, because {broken}")
-        elif added := [c.name for c in live[name].columns if c.name not in {o.name for o in old.columns}]:
+            entangled = bool(now.ways.ways_back(name))
+            lines.append(
+                f"capture {name}: {len(_triggers(live, 0, [c.name for c in live.columns], entangled))} triggers"
+            )
+        elif broken := what_broke(old, now):
+            lines.append(f"capture {name} anew, because {broken}")
+        elif added := _added(live, old):
             lines.append(f"capture {', '.join(added)} of {name} too")
+        elif name not in mine.tables:
+            lines.append(f"use the capture of {name} that is there")
     return lines
 
 
-def install(connection: Connection, names: Sequence[str], source: str) -> list[str]:
-    """Inside one write transaction. A table whose capture had a gap makes a new generation; added ones do not."""
-    lines = plan(connection, names, source)
-    if not installed(connection):
-        for statement in _CREATE:
-            connection.execute(statement)
-    if not _marks_current(connection):
-        connection.execute("DROP VIEW IF EXISTS _headwater_transaction")  # and with it its trigger
-        for statement in _MARKS.values():
-            connection.execute(statement)
-    live = live_tables(connection)
+def install(connection: Connection, names: Sequence[str], source: str, owner: Owner) -> list[str]:
+    """Inside one write transaction. A table whose capture had a gap begins a new life; others live on."""
+    lines = plan(connection, names, source, owner)
+    wrong = sqlite_layout.what_is_wrong(connection)
+    if wrong:
+        sqlite_layout.drop_all(connection)
+    if wrong != "":
+        sqlite_layout.create(connection)
+    sqlite_layout.put_up_marks(connection)
+    now = present(connection)
+    for old in captured_tables(connection).values():
+        if old.name not in now.tables or (old.name in names and what_broke(old, now)):
+            _uncapture(connection, old.number)
     for name in dict.fromkeys(names):
-        captured = captured_tables(connection)
-        old = captured.get(name)
-        broken = old and what_broke(connection, old, live[name])
-        if broken:
-            connection.execute("UPDATE _headwater_meta SET generation = lower(hex(randomblob(16)))")
-        if old is None or broken or len(old.columns) < len(live[name].columns):
-            number = old.number if old else 1 + max((t.number for t in captured.values()), default=0)
-            _capture(connection, live[name], number, () if old is None or broken else old.columns)
+        live, known = now.tables[name], captured_tables(connection).get(name)
+        if known is None or _added(live, known):
+            _capture(connection, live, known, bool(now.ways.ways_back(name)))
+    sqlite_owners.join(connection, owner, frozenset(names))
+    _drop_unneeded(connection)
     return lines
 
 
-def _marks_current(connection: Connection) -> bool:
-    names = ", ".join(map(literal, _MARKS))
-    return dict(connection.rows(f"SELECT name, sql FROM sqlite_master WHERE name IN ({names})")) == _MARKS
+def release(connection: Connection, keep: Sequence[str], owner: Owner) -> list[str]:
+    if sqlite_layout.what_is_wrong(connection) != "":
+        return []
+    mine = sqlite_owners.registered(connection).get(owner.id)
+    if mine is None or mine.tables <= set(keep):
+        return []
+    sqlite_owners.write(connection, Registered(mine.owner, mine.trimmed, mine.tables & set(keep)))
+    return _drop_unneeded(connection)
 
 
-def remove(connection: Connection) -> list[str]:
-    found = remains(connection)
-    for kind, name in found:
-        connection.execute(f"DROP {kind} IF EXISTS {quote(name)}")
-    return [f"drop {kind} {name}" for kind, name in found]
+def remove(connection: Connection, owner: Owner) -> list[str]:
+    """With the last project goes everything, and so does what nobody can use any longer."""
+    if sqlite_layout.what_is_wrong(connection) == "":
+        sqlite_owners.leave(connection, owner)
+        if sqlite_owners.registered(connection):
+            return _drop_unneeded(connection)
+    return sqlite_layout.drop_all(connection)
+
+
+def _drop_unneeded(connection: Connection) -> list[str]:
+    needed = sqlite_owners.needed(connection)
+    gone = [t for t in captured_tables(connection).values() if t.name not in needed]
+    for table in gone:
+        _uncapture(connection, table.number)
+    return [f"stop capturing {table.name}" for table in gone]
+
+
+def _added(live: LiveTable, old: CapturedTable) -> list[str]:
+    known = {c.name for c in old.columns}
+    return [c.name for c in live.columns if c.name not in known]
+
+
+def _triggers(live: LiveTable, number: int, columns: Sequence[str], entangled: bool) -> dict[str, str]:
+    return (pool_triggers if entangled else triggers)(live, number, columns)
 
 
 def _check_capturable(table: LiveTable) -> None:
@@ -198,29 +225,55 @@ def _check_capturable(table: LiveTable) -> None:
             )
 
 
-def _capture(connection: Connection, live: LiveTable, number: int, kept: Sequence[CapturedColumn]) -> None:
+def _capture(connection: Connection, live: LiveTable, old: CapturedTable | None, entangled: bool) -> None:
+    """Capture a table, or more of its columns: then it keeps its number and its life, for nothing is missed."""
     since = connection.rows("SELECT coalesce(max(id), 0) FROM _headwater_changes")[0][0]
+    kept = old.columns if old else ()
     known = {c.name for c in kept}
-    columns = [*kept, *(CapturedColumn(c.name, c.declared, since) for c in live.columns if c.name not in known)]
+    if old:
+        number, life = old.number, old.life
+        _uncapture(connection, number)
+    else:
+        connection.execute("UPDATE _headwater_meta SET numbers = numbers + 1")
+        number, life = connection.rows("SELECT numbers, lower(hex(randomblob(8))) FROM _headwater_meta")[0]
+    columns = [
+        *kept,
+        *(CapturedColumn(c.name, c.declared, since, _life(connection)) for c in live.columns if c.name not in known),
+    ]
+    names = [c.name for c in columns]
     for log in ("_headwater_changes", "_headwater_stash"):
         there = {name for (name,) in connection.rows(f"SELECT name FROM pragma_table_info('{log}')")}
         for n in range(len(columns)):
             if f"c{n}" not in there:
                 connection.execute(f"ALTER TABLE {log} ADD COLUMN c{n}")
-    wanted = triggers(live, number, [c.name for c in columns])
+    for sql in pool_table(live, number, names) if entangled else ():
+        connection.execute(sql)
+    wanted = _triggers(live, number, names, entangled)
+    for sql in wanted.values():
+        connection.execute(sql)
+    written = dict(connection.rows("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
+    facts = [
+        live.name,
+        life,
+        str(int(entangled)),
+        json.dumps([[c.name, c.declared, c.since, c.life] for c in columns]),
+        json.dumps({name: written[name] for name in wanted}),
+        json.dumps(live.uniques),
+    ]
+    connection.execute(f"INSERT INTO _headwater_tables VALUES ({number}, {', '.join(map(literal, facts))})")
+
+
+def _life(connection: Connection) -> str:
+    return str(connection.rows("SELECT lower(hex(randomblob(4)))")[0][0])
+
+
+def _uncapture(connection: Connection, number: int) -> None:
+    """Wherever its triggers are: a table may have been renamed."""
     mine = f"{PREFIX}{number}_"
     for (name,) in connection.rows(
         f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, {len(mine)}) = '{mine}'"
     ):
         connection.execute(f"DROP TRIGGER {quote(name)}")
-    for sql in wanted.values():
-        connection.execute(sql)
-    written = dict(connection.rows("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
+    connection.execute(f"DROP TABLE IF EXISTS {pool(number)}")
     connection.execute(f"DELETE FROM _headwater_tables WHERE number = {number}")
-    facts = [
-        live.name,
-        json.dumps([[c.name, c.declared, c.since] for c in columns]),
-        json.dumps({name: written[name] for name in wanted}),
-        json.dumps(live.uniques),
-    ]
-    connection.execute(f"INSERT INTO _headwater_tables VALUES ({number}, {', '.join(map(literal, facts))})")
+    connection.execute(f"DELETE FROM _headwater_stash WHERE tbl = {number}")

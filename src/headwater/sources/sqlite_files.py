@@ -10,6 +10,9 @@ and an application that writes such a file must be another process.
 
 A read transaction is one snapshot over several statements, and it is short: in rollback-journal mode a reader keeps
 writers from committing, so there its answer is drained before the first row is handed out; in WAL mode it streams.
+
+**Which file.** A path is a name: the file behind it may be replaced (`mv`, `cp` after `rm`) while a connection keeps
+reading the old one for ever. So before each read the path is compared with what an idle connection was opened on.
 """
 
 from __future__ import annotations
@@ -48,9 +51,10 @@ def literal(text: str) -> str:
 
 
 class Connection:
-    """A thin hand on one ADBC connection."""
+    """A thin hand on one ADBC connection. `opened_on` says which file the path was when it was opened."""
 
-    def __init__(self, uri: str, autocommit: bool, busy_seconds: float) -> None:
+    def __init__(self, uri: str, autocommit: bool, busy_seconds: float, opened_on: object = None) -> None:
+        self.opened_on = opened_on
         self._adbc = adbc.connect(uri, autocommit=autocommit)
         self.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
         self.execute("PRAGMA cache_size = -32768")
@@ -93,7 +97,7 @@ class SqliteFile:
         """One read transaction: all statements inside see the same state. A nested one is a transaction of its own."""
         with self._explained():
             self._check_there()
-            connection = self._idle.pop() if self._idle else self._open("ro", autocommit=False)
+            connection = self._fresh_idle() or self._open("ro", autocommit=False)
             try:
                 yield connection
                 connection.end_read()
@@ -131,9 +135,27 @@ class SqliteFile:
             self._idle.pop().close()
 
     def _open(self, mode: str, autocommit: bool) -> Connection:
-        connection = Connection(f"file:{percent(self.path)}?mode={mode}", autocommit, self._busy_seconds)
+        which = self._which()
+        connection = Connection(f"file:{percent(self.path)}?mode={mode}", autocommit, self._busy_seconds, which)
         self._seen = True
         return connection
+
+    def _fresh_idle(self) -> Connection | None:
+        """An idle connection to the file that the path names now; others are closed."""
+        if self._idle and self._idle[-1].opened_on != self._which():
+            self.close()
+        return self._idle.pop() if self._idle else None
+
+    def _which(self) -> tuple[tuple[int, int], ...]:
+        """The file, and the WAL beside it: whoever restores a database by copying takes the old WAL away."""
+        found: list[tuple[int, int]] = []
+        for suffix in ("", "-wal"):
+            try:
+                status = os.stat(self.path + suffix)
+            except FileNotFoundError:
+                continue
+            found.append((status.st_dev, status.st_ino))
+        return tuple(found)
 
     def _check_there(self) -> None:
         if os.path.isfile(self.path):
@@ -174,6 +196,13 @@ def _locked(what: str, message: str) -> HeadwaterError:
     return SourceUnavailable(f"{what} stayed locked by another process", "end the long transaction there, or retry")
 
 
+def _damaged(what: str, message: str) -> HeadwaterError:
+    return SourceUnavailable(
+        f"{what} cannot be read, it is damaged or cut off: {message.partition('query: ')[0].strip()}",
+        "put a whole file in its place; if it is being copied right now, this passes",
+    )
+
+
 def _no_database(what: str, message: str) -> HeadwaterError:
     return ConfigError(f"{what} is not a usable SQLite database: {message}", "check the url of the source")
 
@@ -202,7 +231,7 @@ _MEANINGS = (
     ("no such column", _changed),
     ("is locked", _locked),
     ("file is not a database", _no_database),
-    ("malformed", _no_database),
+    ("malformed", _damaged),
     ("unable to open", _unopenable),
     ("failed to open", _unopenable),
     ("readonly database", _read_only),

@@ -1,4 +1,4 @@
-"""Reading the log of changes: where it begins and ends, which transactions it holds, forgetting its oldest rows."""
+"""Reading the log of changes: which transactions it holds, forgetting its oldest rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.model.errors import CaptureMissing, ConfigError, PositionTrimmed
+from headwater.model.errors import CaptureMissing
 from headwater.model.names import Position, TableName
 from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Poll
-from headwater.sources.sqlite_capture import TAGS
 from headwater.sources.sqlite_files import Connection, SqliteFile
+from headwater.sources.sqlite_layout import TAGS
+from headwater.sources.sqlite_life import Log, Moment, held, parse, read_log
+from headwater.sources.sqlite_owners import Owner, Registered, let_go, registered, write
 from headwater.sources.sqlite_read import Part, Shape, Table
+from headwater.sources.sqlite_unfit import with_unfit
 
 TRIM_SLICE = 10_000
 """Changes forgotten in one write transaction: some milliseconds, so that writers hardly wait."""
@@ -23,54 +26,28 @@ _MICROSECONDS = 86_400e6
 _ID = "__id"
 
 
-def number(position: Position) -> int:
-    if not position.isdecimal():
-        raise ConfigError(f"{position!r} is not a position of a SQLite source")
-    return int(position)
-
-
-def ends(connection: Connection) -> tuple[int, int]:
-    """How far the log is trimmed, and its last change."""
-    trimmed, last = connection.rows(
-        "SELECT trimmed, coalesce((SELECT max(id) FROM _headwater_changes), 0) FROM _headwater_meta"
-    )[0]
-    return trimmed, last
-
-
-def held(connection: Connection, position: Position) -> tuple[int, int]:
-    """The id a position names, if the log still reaches back to it, and the last id."""
-    trimmed, last = ends(connection)
-    asked = number(position)
-    if asked < trimmed:
-        raise PositionTrimmed(
-            f"what came before position {trimmed} is forgotten here, asked for {asked}", "use a newer position"
-        )
-    if asked > last:
-        raise CaptureMissing(
-            f"the source is at position {last}, before the position {asked} it was asked about",
-            "was the file restored from a backup? rebuild the views over it",
-        )
-    return asked, last
-
-
-def poll(connection: Connection, tables: Sequence[tuple[Table, Sequence[str]]], after: Position, limit: int) -> Poll:
-    """Inside one read transaction."""
-    start, last = held(connection, after)
+def poll(
+    connection: Connection, tables: Sequence[tuple[Table, Sequence[str]]], log: Log, after: Moment, limit: int
+) -> Poll:
+    """Inside one read transaction, which found `after` to be of this past."""
+    start, last = after.id, log.last
+    if start == last:
+        return Poll(after.position, TRANSACTIONS.empty_table(), {})
     end = _cut(connection, start, last, limit)
-    log = pa.Table.from_batches(
+    found = pa.Table.from_batches(
         connection.stream(
-            "SELECT 0 AS id, 0 AS tx, 0 AS tbl, 0.5 AS at UNION ALL"
-            f" SELECT id, tx, tbl, at FROM _headwater_changes WHERE id > {start} AND id <= {end}"
+            "SELECT 0 AS id, 0 AS tx, 0 AS tbl, 0.5 AS at, 0 AS salt UNION ALL"
+            f" SELECT id, tx, tbl, at, salt FROM _headwater_changes WHERE id > {start} AND id <= {end}"
         )
     ).slice(1)
-    ids, tx = log.column("id").to_numpy(), log.column("tx").to_numpy()
+    ids, tx = found.column("id").to_numpy(), found.column("tx").to_numpy()
     last_of = np.flatnonzero(np.diff(tx, append=-1))  # where each transaction ends
-    present = set(pc.unique(log.column("tbl")).to_pylist())
+    present = set(pc.unique(found.column("tbl")).to_pylist())
     named = [TAGS, *(t.captured.number for t, _ in tables)]  # a part is told, whatever it touched
-    of_interest = pc.is_in(log.column("tbl"), pa.array(named, pa.int64()))
+    of_interest = pc.is_in(found.column("tbl"), pa.array(named, pa.int64()))
     told = np.unique(np.searchsorted(ids[last_of], ids[of_interest.to_numpy()]))
     labels = ids[last_of][told]
-    moments = (log.column("at").to_numpy()[last_of][told] - _UNIX_EPOCH) * _MICROSECONDS
+    times = (found.column("at").to_numpy()[last_of][told] - _UNIX_EPOCH) * _MICROSECONDS
     changes: dict[TableName, pa.Table] = {
         table.name: _changes(connection, Shape(table, tuple(columns), (COUNT, _ID)), (start, end), labels)
         for table, columns in tables
@@ -80,15 +57,23 @@ def poll(connection: Connection, tables: Sequence[tuple[Table, Sequence[str]]], 
     transactions = pa.table(
         [
             pa.array(labels, pa.int64()).cast(pa.string()),
-            pa.array(moments.round().astype(np.int64)).cast(pa.timestamp("us", "UTC")),
+            pa.array(times.round().astype(np.int64)).cast(pa.timestamp("us", "UTC")),
             _sparse(len(labels), {n: tag for n, (tag, _) in tags.items()}, pa.string()),
             _sparse(len(labels), {n: parts for n, (_, parts) in tags.items()}, pa.int32()),
         ],
         schema=TRANSACTIONS,
     )
-    ends_before = np.concatenate([[start], ids[last_of]])[told]
-    before = {str(labels[n]): Position(str(ends_before[n])) for n in tags}
-    return Poll(Position(str(end)), transactions, changes, end < last, before)
+    ends_before = np.concatenate([[start], ids[last_of]])[told].tolist()
+
+    def position(number: int) -> Position:
+        """Ids are in order, and every one is there."""
+        if number == start:
+            return after.position
+        row = int(np.searchsorted(ids, number))
+        return Moment.at(number, log.generation, found.column("at")[row].as_py(), found.column("salt")[row].as_py())
+
+    before = {str(labels[n]): position(ends_before[n]) for n in tags}
+    return Poll(position(end), transactions, changes, end < last, before)
 
 
 def _tags(connection: Connection, span: tuple[int, int], labels: npt.NDArray[np.int64]) -> dict[int, tuple[str, int]]:
@@ -108,13 +93,21 @@ def _changes(connection: Connection, shape: Shape, span: tuple[int, int], labels
     """A transaction's ordinal: how many end before this change."""
     within = [f"id > {span[0]}", f"id <= {span[1]}", f"tbl = {shape.table.captured.number}"]
     part = Part(shape.table.slots(), "_headwater_changes", within, ["count", "id"])
-    rows = pa.Table.from_batches(shape.read(connection, [part]))
+    batches: list[pa.RecordBatch] = []
+    misfits: dict[int, Mapping[str, str]] = {}
+    for batch, odd in shape.read(connection, [part]):
+        before = sum(b.num_rows for b in batches)
+        misfits |= {before + row: values for row, values in odd.items()}
+        batches.append(batch)
+    rows = with_unfit(connection, shape.table, pa.Table.from_batches(batches), misfits, _ID)
     ordinals = np.searchsorted(labels, rows.column(_ID).to_numpy())
     return rows.drop_columns([_ID]).append_column(ORDINAL, pa.array(ordinals, pa.int64()))
 
 
 def _cut(connection: Connection, start: int, last: int, limit: int) -> int:
     """Where a poll ends: between transactions, before the one that would exceed the limit unless it is the first."""
+    if last - start <= max(1, limit):
+        return last
     too_many = connection.rows(
         f"SELECT id, tx FROM _headwater_changes WHERE id > {start} ORDER BY id LIMIT 1 OFFSET {max(1, limit)}"
     )
@@ -129,24 +122,32 @@ def _cut(connection: Connection, start: int, last: int, limit: int) -> int:
     following = connection.rows(
         f"SELECT id FROM _headwater_changes WHERE id > {there} AND tx > {tx} ORDER BY id LIMIT 1"
     )
-    return int(following[0][0]) - 1 if following else last
+    if not following:
+        return last
+    return int(connection.rows(f"SELECT max(id) FROM _headwater_changes WHERE id < {following[0][0]}")[0][0])
 
 
-def trim(file: SqliteFile, below: Position) -> int:
-    """In slices. The first one moves the limit, so that nobody is answered from a half-forgotten past. The newest row
-    stays, whatever `below` says: ids go on from it."""
+def trim(file: SqliteFile, source: str, owner: Owner, below: Position) -> int:
+    """This project lets go what `below` contains; what all projects have let go is forgotten, in slices. The first one
+    moves the limit, so that nobody is answered from a half-forgotten past. The change that witnesses the limit stays,
+    and so does the newest one: ids go on from it. Nobody is writing now, so nothing can be in play."""
     forgotten = 0
     while True:
         with file.writing() as connection:
-            trimmed, last = ends(connection)
-            limit = min(number(below), last)
-            if limit > trimmed:
-                connection.execute(f"UPDATE _headwater_meta SET trimmed = {limit}")
+            log, mine = read_log(connection, owner.id, parse(below).id), registered(connection).get(owner.id)
+            if mine is None:
+                raise CaptureMissing(f"source {source}: nothing is captured for this project", "run 'headwater setup'")
+            if parse(below).id > mine.trimmed:
+                asked = held(log, below, f"source {source}")
+                write(connection, Registered(mine.owner, asked.id, mine.tables))
+            limit = let_go(connection)
+            connection.execute(f"UPDATE _headwater_meta SET trimmed = max(trimmed, {limit})")
             connection.execute(
                 "DELETE FROM _headwater_changes WHERE id IN (SELECT id FROM _headwater_changes"
-                f" WHERE id <= {limit} AND id < {last} ORDER BY id LIMIT {TRIM_SLICE})"
+                f" WHERE id < {min(limit, log.last)} ORDER BY id LIMIT {TRIM_SLICE})"
             )
             gone = int(connection.rows("SELECT changes()")[0][0])
+            connection.execute("DELETE FROM _headwater_stash")
         forgotten += gone
         if gone < TRIM_SLICE:
             return forgotten

@@ -18,6 +18,9 @@ class LiveColumn:
     nullable: bool
     key: int
     """Its place in the primary key, from 1; 0 if it is not part of it."""
+    default: str | None = None
+    """The SQL of its default."""
+    generated: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,14 +73,15 @@ def live_tables(connection: Connection) -> dict[str, LiveTable]:
     """The user's tables: no views, no virtual tables or their shadows, nothing of SQLite's or ours."""
     columns: dict[str, list[LiveColumn]] = {}
     without_rowid: dict[str, bool] = {}
-    for table, wr, name, declared, notnull, key in connection.rows(
-        "SELECT t.name, t.wr, c.name, coalesce(c.type, ''), c.\"notnull\", c.pk FROM pragma_table_list t"
+    for table, wr, name, declared, notnull, key, default, hidden in connection.rows(
+        "SELECT t.name, t.wr, c.name, coalesce(c.type, ''), c.\"notnull\", c.pk, c.dflt_value, c.hidden"
+        " FROM pragma_table_list t"
         " JOIN pragma_table_xinfo(t.name) c WHERE t.schema = 'main' AND t.type = 'table'"
         f" AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND t.name NOT GLOB '{PREFIX}*' AND c.hidden <> 1"
         " ORDER BY t.name, c.cid"
     ):
         without_rowid[table] = bool(wr)
-        columns.setdefault(table, []).append(LiveColumn(name, declared, not notnull, key))
+        columns.setdefault(table, []).append(LiveColumn(name, declared, not notnull, key, default, hidden in (2, 3)))
     indexes: dict[str, dict[str, LiveIndex]] = {table: {} for table in columns}
     for table, index, unique, partial, column, collation in connection.rows(
         "SELECT t.name, i.name, i.\"unique\", i.partial, c.name, coalesce(c.coll, 'BINARY') FROM pragma_table_list t"

@@ -2,12 +2,11 @@
 
 A column's **codec** follows from its declared type. It says
 
-- `fits`: the SQL test that a stored value is one this type represents exactly. Whatever does not fit is named in an
-  error, never bent;
+- `fits`: the SQL test that a stored value has a storage class this type represents. Whatever does not fit is told
+  apart (`sqlite_read.py`), never bent;
 - `read`: SQL expressions whose storage class is the same in every row, so that ADBC, which guesses types from the
-  first rows, is told by a first row of `samples` and never has to guess. A value that does not fit fails the
-  statement (`json()` of a word is the cheapest way to fail there is); `fits` then finds it;
-- `decode`: those columns as one Arrow array;
+  first rows, is told by a first row of `samples` and never has to guess. A value that does not fit reads as NULL;
+- `decode`: those columns as one Arrow array, or Unfit for a value that only fits by its storage class;
 - `spell`: an Arrow key array as the values SQLite may hold for it, so that `=` through an index finds exactly the
   equal rows. One key may have several spellings (a timestamp with 'T' or ' '). None: too many, match in Arrow.
 
@@ -31,7 +30,11 @@ Spelling = tuple[pa.Array, pa.Array]
 
 
 class Unfit(Exception):
-    """A value that fits its storage class but not its type, as text."""
+    """A value that fits its storage class but not its type."""
+
+    def __init__(self, value: str | bytes | float) -> None:
+        super().__init__(value)
+        self.value = value
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,9 @@ def _only(kind: str) -> Callable[[str], str]:
     return lambda c: f"typeof({c}) IN ('{kind}', 'null')"
 
 
-FAILED = "malformed JSON"
-"""What SQLite says when `read` met a value that does not fit."""
-
-
 def _case(c: str, *kinds: str) -> str:
-    """`kind THEN expression`…; NULL is NULL, and anything else fails."""
-    return f"CASE typeof({c}) {' '.join(f'WHEN {k}' for k in kinds)} WHEN 'null' THEN NULL ELSE json(typeof({c})) END"
+    """`kind THEN expression`…; anything else is NULL."""
+    return f"CASE typeof({c}) {' '.join(f'WHEN {k}' for k in kinds)} END"
 
 
 def _as(kind: str) -> Callable[[str], tuple[str, ...]]:
@@ -101,7 +100,7 @@ def _text(arrays: Sequence[pa.Array]) -> pa.Array:
             try:
                 (value or b"").decode()
             except UnicodeDecodeError:
-                raise Unfit(repr(value)) from None
+                raise Unfit(value) from None
     return arrays[0]
 
 
@@ -125,8 +124,8 @@ def _decimal(precision: int, scale: int) -> Codec:
         kind,
         fits=lambda c: f"typeof({c}) IN ('integer', 'real', 'null')",
         read=lambda c: (
-            _case(c, f"'integer' THEN {c}", "'real' THEN NULL"),
-            f"CASE typeof({c}) WHEN 'real' THEN {c} END",
+            _case(c, f"'integer' THEN {c}"),
+            _case(c, f"'real' THEN {c}"),
         ),
         samples=("0", "0.5"),
         decode=lambda arrays: _decode_decimal(arrays, kind),
@@ -194,11 +193,11 @@ def _one_decimal(integer: int | float | None, real: int | float | None, kind: pa
         return None
     value = Decimal(stored) if abs(stored) >= 1 << 53 else Decimal(repr(stored))
     if not value.is_finite():
-        raise Unfit(repr(stored))
+        raise Unfit(stored)
     _, digits, exponent = value.normalize().as_tuple()
     assert isinstance(exponent, int)
     if -exponent > kind.scale or len(digits) + exponent > kind.precision - kind.scale:
-        raise Unfit(repr(stored))
+        raise Unfit(stored)
     return value
 
 
@@ -243,7 +242,7 @@ def _iso(pattern: str, kind: pa.DataType) -> Callable[[Sequence[pa.Array]], pa.A
                     assert re.fullmatch(pattern, text)
                     pa.array([text], pa.string()).cast(kind)
                 except (AssertionError, pa.ArrowInvalid):
-                    raise Unfit(repr(text)) from None
+                    raise Unfit(text) from None
         raise AssertionError("a column does not parse although each of its values does")
 
     return decode
@@ -300,7 +299,7 @@ _REAL = Codec(
 _BOOLEAN = Codec(
     pa.bool_(),
     fits=lambda c: f"(typeof({c}) = 'null' OR typeof({c}) = 'integer' AND {c} IN (0, 1))",
-    read=lambda c: (_case(c, f"'integer' THEN CASE WHEN {c} IN (0, 1) THEN {c} ELSE json('x' || {c}) END"),),
+    read=lambda c: (_case(c, f"'integer' THEN CASE WHEN {c} IN (0, 1) THEN {c} END"),),
     samples=("0",),
     decode=_bool,
     spell=lambda keys: _all(keys, keys.cast(pa.int64())),

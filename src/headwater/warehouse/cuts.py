@@ -55,6 +55,12 @@ class ViewState:
     """Every so many transactions are a state of a complete view."""
     refreshed: float = 0.0
     """When a periodic view was last recomputed, seconds since 1970."""
+    resumable: bool = False
+    """Of a halted view: its tables were journaled all along, so it can go on from where it stopped."""
+    fix: str = ""
+    """Of a halted view: what to do about it."""
+    gaps: tuple[tuple[Seq, Seq], ...] = ()
+    """Stretches (lo, hi] that a complete view took as one state when it was resumed: between lo and hi it has none."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ class Cut:
     views: Mapping[ViewName, ViewState] = field(default_factory=dict)
     at: float = 0.0
     """Wall-clock time it became visible, seconds since 1970."""
+    warehouse: str = ""
+    """The identity of the warehouse that it is a state of."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False)
@@ -83,8 +91,11 @@ class Cut:
 
 def _view_state(raw: dict[str, Any]) -> ViewState:
     ahead = tuple((Seq(lo), Seq(hi)) for lo, hi in raw.get("ahead", ()))
+    gaps = tuple((Seq(lo), Seq(hi)) for lo, hi in raw.get("gaps", ()))
     through = raw.get("through", raw["seq"])  # records of version 0.1 know only one number
-    return ViewState(**{**raw, "sources": tuple(raw.get("sources", ())), "ahead": ahead, "through": through})
+    return ViewState(
+        **{**raw, "sources": tuple(raw.get("sources", ())), "ahead": ahead, "gaps": gaps, "through": through}
+    )
 
 
 class CutLog:

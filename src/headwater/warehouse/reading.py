@@ -35,8 +35,10 @@ def read_view(storage: Storage, view: Pinned, limit: int | None = None) -> pa.Ta
     return run_sql(storage, {ViewName("it"): view}, f'SELECT * FROM "it"{order}{some}')
 
 
-def run_sql(storage: Storage, views: Mapping[ViewName, Pinned], query: str) -> pa.Table:
-    """Any SQL over the views, all at the versions given."""
+def run_sql(
+    storage: Storage, views: Mapping[ViewName, Pinned], query: str, known: Iterable[str] | None = None
+) -> pa.Table:
+    """Any SQL over the views, all at the versions given. `known` are the views there are, for who names another."""
     engine = QueryBuilder()
     for number, (name, view) in enumerate(views.items()):
         log = f"__log{number}"
@@ -49,7 +51,22 @@ def run_sql(storage: Storage, views: Mapping[ViewName, Pinned], query: str) -> p
     try:
         return plain(pa.table(engine.execute(query).read_all()))
     except Exception as error:
-        raise UsageError(f"the query does not run: {_first_lines(error)}", "views: " + ", ".join(views)) from error
+        raise UsageError(
+            f"the query does not run: {_first_lines(error)}", "views: " + ", ".join(known or views)
+        ) from error
+
+
+def count_rows(storage: Storage, view: Pinned, most: int | None = None) -> int | None:
+    """How many rows a view has, without folding it: the sum of the counts. None if its history is longer than `most`
+    entries, which Delta's statistics tell without reading them."""
+    table = DeltaTable(storage.uri(view.folder), version=view.version)
+    if most is not None:
+        entries = pa.table(table.get_add_actions(flatten=True)).column("num_records")
+        if any(not entry.is_valid for entry in entries) or sum(entry.as_py() for entry in entries) > most:
+            return None
+    summed = f"SELECT sum({identifier(COUNT)}) AS n FROM log WHERE {identifier(SEQ)} <= {int(view.seq)}"
+    found = pa.table(QueryBuilder().register("log", table).execute(summed).read_all())
+    return int(found.column("n")[0].as_py() or 0)
 
 
 def state_sql(log: str, columns: Iterable[str], at: int | None) -> str:

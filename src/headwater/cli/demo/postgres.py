@@ -46,7 +46,7 @@ class Postgres:
             self.sockets.unlink(missing_ok=True)
             self.sockets.symlink_to(self._folder)
         try:
-            options = f'-h "" -p {PORT} -k {self.sockets} -F -c max_connections=40'
+            options = f'-h "" -p {PORT} -k {self.sockets} -F -c max_connections=40 -c track_commit_timestamp=on'
             log = str(self._folder / "log")
             self._pg_ctl("-w", "-D", str(self._folder), "-l", log, "-o", options, "start")
         except subprocess.SubprocessError as error:

@@ -1,0 +1,35 @@
+"""Threads that end when they are told to, whatever they are waiting for.
+
+A thread may hang in a network connection or in a JVM. Ctrl-C must not wait for it: all that is durable is done in steps
+that can be repeated, so a thread that does not end in time is left behind, and the process ends without it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+PREFIX = "headwater-"
+PATIENCE_SECONDS = 6.0
+"""So long a stopping run waits for its threads, all together."""
+
+
+def pool(name: str, width: int) -> ThreadPoolExecutor:
+    """Named threads, so that whoever looks at a process sees what they are for."""
+    return ThreadPoolExecutor(width, thread_name_prefix=f"{PREFIX}{name}")
+
+
+def end(*pools: ThreadPoolExecutor, seconds: float = PATIENCE_SECONDS) -> bool:
+    """Begin nothing new, wait a while for what is under way; False if some of it is still under way then."""
+    for one in pools:
+        one.shutdown(wait=False, cancel_futures=True)
+    until = time.monotonic() + seconds
+    for thread in [t for one in pools for t in one._threads]:
+        thread.join(max(0.0, until - time.monotonic()))
+    return not any(t.is_alive() for one in pools for t in one._threads)
+
+
+def left_behind() -> list[str]:
+    """The threads of ours that have not ended: the interpreter would wait for them for ever."""
+    return [t.name for t in threading.enumerate() if t.name.startswith(PREFIX) and not t.daemon]
