@@ -44,7 +44,7 @@ def _check(world: World, event: Event) -> None:
 
 
 def _storm(world: World, event: Event) -> None:
-    rage(world.shop, int(event.text), 6)
+    rage(world.shop, int(event.text), 2)
 
 
 def _alter(world: World, event: Event) -> None:

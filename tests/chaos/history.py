@@ -92,14 +92,18 @@ class History:
         self._lives.append(_Life(since))
 
     def places(self, seq: int, label: str) -> list[int]:
-        """The commits that a label of Headwater's log stands for: several, joined by +, are told as one."""
+        """The commits that a label of Headwater's log stands for: several, joined by +, are told as one. Of many it
+        names the first and the last; those in between are meant as well."""
         life = next(life for life in reversed(self._lives) if life.since < seq or life.since == 0)
         found = []
-        for part in label.split("+"):
+        parts = label.partition(" ")[0].split("+")
+        for part in parts:
+            if part == "…":
+                continue
             if part not in life.labels:
                 raise Unknown(part)
             found.append(life.labels[part])
-        return found
+        return list(range(min(found), max(found) + 1)) if "…" in parts else found
 
     def state(self, place: Place) -> State:
         commit = self.commits[place.index]

@@ -153,7 +153,9 @@ class Judge:
         else:  # it keeps some states; the newest is one of them
             wanted = [newest] if newest > epoch.checked else []
         vectors = self._vectors(view, wanted)
-        for s, got in zip(wanted, self.reader.rows([(view.name, s) for s in wanted]), strict=True):
+        for s, got in zip(wanted, self.reader.kept([(view.name, s) for s in wanted]), strict=True):
+            if got is None:
+                continue
             right = [base for base in epoch.bases if self.expected(view, _later(base, vectors[s])) == got]
             self.states_checked += 1
             if right:

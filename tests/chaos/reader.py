@@ -39,11 +39,24 @@ class Reader:
         )  # fmt: skip
 
     def rows(self, wanted: Sequence[tuple[str, int | None]]) -> list[Bag]:
+        """The rows of each view at each state, all of which must be there."""
         found = []
+        for (view, at), bag in zip(wanted, self.kept(wanted), strict=True):
+            if bag is None:
+                raise Unreadable(f"{view} at {at}: there is no such state, it says")
+            found.append(bag)
+        return found
+
+    def kept(self, wanted: Sequence[tuple[str, int | None]]) -> list[Bag | None]:
+        """The same; None where a view that was halted and resumed says that it has no state."""
+        found: list[Bag | None] = []
         for (view, at), answer in zip(wanted, self._ask({"rows": list(wanted)}), strict=True):
             if isinstance(answer, str):
-                raise Unreadable(f"{view} at {at}: {answer}")
-            found.append(Counter(tuple(row) for row in answer))
+                if "was halted at" not in answer:
+                    raise Unreadable(f"{view} at {at}: {answer}")
+                found.append(None)
+            else:
+                found.append(Counter(tuple(row) for row in answer))
         return found
 
     def log(self, first: int) -> list[Told]:

@@ -23,7 +23,7 @@ class Shown:
     def log(self, first: int) -> list[Told]:
         return [line for line in self.log_lines if line[0] >= first]
 
-    def rows(self, wanted: Sequence[tuple[str, int | None]]) -> list[Bag]:
+    def kept(self, wanted: Sequence[tuple[str, int | None]]) -> list[Bag | None]:
         return [self.states[max(s for s in self.states if at is None or s <= at)] for _, at in wanted]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,10 @@ from .storm import listen
 SILENT_SECONDS = 120.0
 REST_SECONDS = 15.0
 """How long a view may be wrong while nothing waits anywhere, before that is its last word."""
+
+ADVICE = re.compile(r"'headwater ((?:setup|apply|resume|rebuild)[^']*)'")
+"""The commands in what a halted view says."""
+DEFAULT_ADVICE = ("setup", "apply")
 
 TICKS = {
     "shop": (
@@ -197,14 +202,15 @@ class World:
         for table in self.shop.truncated:
             self.may_halt |= dict.fromkeys(views_over(f"shop.{table}"), "a truncation in an old snapshot")
         self.shop.truncated.clear()
+        advice = {v["name"]: v.get("fix") or v["reason"] for v in status["views"] if v["state"] == "halted"}
         for name, reason in halted.items():
             if not reason:
                 raise Wrong(f"{name} is halted and does not say why")
             if name not in self.may_halt:
                 raise Wrong(f"{name} is halted though nothing was done to it: {reason}")
-            self.note(f"{name} halted: {reason}")
+            self.note(f"{name} halted: {reason} → {advice[name]}")
         if halted:
-            self.rebuild(sorted(halted))
+            self.mend(advice)
         for name in set(self.may_halt) - set(halted):
             self.note(f"{name} went on after {self.may_halt[name]}")
         self.may_halt.clear()
@@ -280,21 +286,24 @@ class World:
             + (f"; what was done: {self.may_halt[name]}" if name in self.may_halt else "")
         )
 
-    def rebuild(self, halted: list[str]) -> None:
-        """Follow the advice: setup, then apply."""
+    def mend(self, advice: dict[str, str]) -> None:
+        """Follow the advice that halted views give, word by word."""
         for table, statements in self.repairs.items():
             source = table.partition(".")[0]
             for statement in statements:
                 _ = self.shop.at_once(statement) if source == "shop" else self.files[source].transaction(statement)
         self.repairs.clear()
         self.shop.end_open()  # capture needs the tables' locks for a moment
-        self.note(self._must(headwater(self.project, "setup"), "setup"))
-        self.capture_renewed()
-        self.note(self._must(headwater(self.project, "apply", "--yes"), "apply --yes"))
+        commands = dict.fromkeys(c for said in advice.values() for c in ADVICE.findall(said))
+        for command in sorted(commands or DEFAULT_ADVICE, key=lambda c: c not in DEFAULT_ADVICE[:1]):
+            words = command.split()
+            self.note(self._must(headwater(self.project, *words, *(["--yes"] if words[0] == "apply" else [])), command))
+            if words[0] == "setup":
+                self.capture_renewed()
         self.tick()
         status = self.settle()
         still = {v["name"]: v["reason"] for v in status["views"] if v["state"] == "halted"}
         if still:
-            raise Wrong(f"setup and apply did not bring back {still}")
+            raise Wrong(f"{', '.join(commands)} did not bring back {still}")
         self.judge.take_log()
         self.judge.check_states(status)
