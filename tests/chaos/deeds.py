@@ -136,13 +136,13 @@ def _start(world: World, event: Event) -> None:
 
 def _copy_server(world: World, event: Event) -> None:
     world.shop.close()
+    world.copied["server"] = world.shop.history.labels
     world.server.copy()
     world.shop.end_open()
-    world.server_copied = True
 
 
 def _restore_server(world: World, event: Event) -> None:
-    if not world.server_copied:
+    if "server" not in world.copied:
         world.note("there is no copy of the server yet")
         return
     world.run.go_on()
@@ -152,7 +152,7 @@ def _restore_server(world: World, event: Event) -> None:
     world.server.restore()
     world.shop.forget_prepared()
     world.shop.end_open()
-    world.shop.history.new_life(since, world.shop.read(None), "restored from a copy")
+    world.shop.history.new_life(since, world.shop.read(None), "restored from a copy", world.copied["server"])
     _suspect(world, "shop", "the server was restored")
 
 
@@ -187,6 +187,7 @@ def _back_up(world: World, event: Event) -> None:
     target = sqlite3.connect(backup)
     file.connection.backup(target)
     target.close()
+    world.copied[event.who] = file.history.labels
 
 
 def _restore_file(world: World, event: Event) -> None:
@@ -201,7 +202,7 @@ def _restore_file(world: World, event: Event) -> None:
     file.close()
     since = world.stable_log()
     _replace(file.path, backup)
-    file.history.new_life(since, file.read(), "restored from a backup")
+    file.history.new_life(since, file.read(), "restored from a backup", world.copied[event.who])
     _suspect(world, event.who, "the file was restored")
     for _ in range(40):
         if int(file.label() or 0) > reached or event.text == "short":

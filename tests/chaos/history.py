@@ -87,9 +87,15 @@ class History:
             self._lives[-1].labels.pop(commit.label, None)
         del self.commits[after + 1 :]
 
-    def new_life(self, since: int, state: State, what: str) -> None:
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """What was committed in this life, to be kept with a copy of the source."""
+        return dict(self._lives[-1].labels)
+
+    def new_life(self, since: int, state: State, what: str, kept: Mapping[str, int]) -> None:
+        """From now on in another past: of the labels so far only those in `kept` still mean what they did."""
         self.commits.append(Commit(len(self.commits), "", what, state))
-        self._lives.append(_Life(since))
+        self._lives.append(_Life(since, dict(kept)))
 
     def places(self, seq: int, label: str) -> list[int]:
         """The commits that a label of Headwater's log stands for: several, joined by +, are told as one. Of many it

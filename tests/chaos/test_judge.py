@@ -93,11 +93,19 @@ def test_the_log_may_not_tell_what_a_crash_took_back() -> None:
 
 def test_after_a_restore_the_same_label_is_another_transaction() -> None:
     made = history("70", "71")
-    made.new_life(2, state(1), "restored")
+    made.new_life(2, state(1), "restored", {"70": 1})
     made.commit("71", state(1, 9), "another 71")
     told = [(1, "shop", "70"), (2, "shop", "71"), (3, "shop", "71")]
     went_on = Shown(told, {0: rows(), 1: rows(1), 2: rows(1, 2), 3: rows(1, 2, 9)})
     assert "receipts_all at 3: missing nothing, extra (2, 1, 'r')" in judged(made, went_on)[0]
+
+
+def test_what_a_copy_had_may_be_told_after_the_restore() -> None:
+    made = history("70", "71", "72")
+    made.new_life(1, state(1, 2), "restored before 72", {"70": 1, "71": 2})
+    made.commit("72", state(1, 2, 9), "another 72")
+    told = [(1, "shop", "70"), (2, "shop", "71"), (3, "shop", "72")]
+    assert judged(made, Shown(told, {0: rows(), 1: rows(1), 2: rows(1, 2), 3: rows(1, 2, 9)})) == []
 
 
 def storm(*spans: tuple[float, float]) -> History:

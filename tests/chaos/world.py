@@ -11,6 +11,7 @@ import contextlib
 import json
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -57,7 +58,8 @@ class World:
         self.notes: list[str] = []
         self.ticks = 5000
         self.patience = LEAST_PATIENCE
-        self.server_copied = False
+        self.copied: dict[str, Mapping[str, int]] = {}
+        """What the copy of the server, or of a file, had committed."""
         self.may_halt: dict[str, str] = {}
         self.repairs: dict[str, tuple[str, ...]] = {}
         self.runs: list[Run] = []
@@ -167,7 +169,7 @@ class World:
         self.judge.take_log()
         for file in self.files.values():
             if int(file.label() or 0) < int(file.history.newest.label or 0):
-                file.history.new_life(self.judge.numbered, file.read(), "setup")
+                file.history.new_life(self.judge.numbered, file.read(), "setup", {})
 
     def stable_log(self) -> int:
         """How far the log goes once nothing more comes from a source that does not answer."""
