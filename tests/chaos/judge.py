@@ -15,7 +15,7 @@ from typing import Any
 
 from .business import VIEWS, Bag, Tables, View
 from .history import History, Place, Unknown
-from .reader import Reader, Told
+from .reader import Reader, Told, Unreadable
 
 BEGINNINGS = 20_000
 """So many vectors of states a load may have begun at are tried; the newest ones, if there are more."""
@@ -137,12 +137,23 @@ class Judge:
         for known in status["views"]:
             view = VIEWS.get(known["name"])
             if view is not None and view.level != "convergent":
-                self._check_view(view, known["horizon"], known["seq"])
+                try:
+                    self._check_view(view, known["horizon"], known["seq"])
+                except Unreadable as error:
+                    said = (
+                        f"{view.name} has state {known['seq']}, says its status ({known['state']}), and then: {error}"
+                    )
+                    self._find(said, f"{view.name} unreadable")
 
     def _check_view(self, view: View, horizon: int, newest: int) -> None:
         epoch = self._epochs.get(view.name)
         if epoch is None or epoch.horizon != horizon:
             epoch = self._epochs[view.name] = _Epoch(horizon, list(self._bases(view, horizon)), horizon - 1)
+        if newest < epoch.checked:
+            self._find(
+                f"{view.name} went back: it was shown at {epoch.checked}, and now at {newest}", f"{view.name} back"
+            )
+            epoch.checked = newest
         if view.level == "complete":
             told = {seq for seq, source, _ in self.told if source in view.sources}
             wanted = [

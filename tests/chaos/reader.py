@@ -84,8 +84,11 @@ class Reader:
 
 
 def _serve(project: str) -> None:
+    import warnings
+
     import headwater
 
+    warnings.simplefilter("ignore")  # that a view is halted, its status says
     for line in sys.stdin:
         question = json.loads(line)
         answer: Any

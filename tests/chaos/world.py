@@ -34,6 +34,8 @@ REST_SECONDS = 15.0
 ADVICE = re.compile(r"'headwater ((?:setup|apply|resume|rebuild)[^']*)'")
 """The commands in what a halted view says."""
 DEFAULT_ADVICE = ("setup", "apply")
+ORDER = ("resume", "setup", "rebuild", "apply")
+"""Views may advise different things: what concerns one view comes before what concerns all."""
 
 TICKS = {
     "shop": (
@@ -297,7 +299,7 @@ class World:
         self.repairs.clear()
         self.shop.end_open()  # capture needs the tables' locks for a moment
         commands = dict.fromkeys(c for said in advice.values() for c in ADVICE.findall(said))
-        for command in sorted(commands or DEFAULT_ADVICE, key=lambda c: c not in DEFAULT_ADVICE[:1]):
+        for command in sorted(commands or DEFAULT_ADVICE, key=lambda c: ORDER.index(c.split()[0])):
             words = command.split()
             self.note(self._must(headwater(self.project, *words, *(["--yes"] if words[0] == "apply" else [])), command))
             if words[0] == "setup":
