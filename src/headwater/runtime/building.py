@@ -39,7 +39,7 @@ from headwater.runtime.spark import give_back_memory
 from headwater.runtime.staging import FOLDER, StagedCut, Staging, wanted
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.threads import pool
-from headwater.runtime.views import ManagedView, new_view
+from headwater.runtime.views import ManagedView, new_view, own_identities
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine
@@ -242,7 +242,7 @@ class Building:
             change.point = None
         change.identities, change.begun = found, time.monotonic()
         for plan in change.build:
-            engine.watch.add(plan, {t: found[t] for t in plan.view.base_tables})
+            engine.watch.add(plan, own_identities(plan, found))
         return True
 
     def _load(self, change: Change) -> list[ManagedView]:

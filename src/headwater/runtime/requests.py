@@ -157,6 +157,8 @@ class Requests:
     def _look(self) -> None:
         storage = self._engine.storage
         for name in sorted(storage.names(FOLDER)):
+            if not name.endswith(".json"):
+                continue  # being written
             identity = name.removesuffix(_ANSWER).removesuffix(".json")
             if int(identity.partition("-")[0]) < time.time() - OLD_SECONDS:
                 forget(storage, identity)

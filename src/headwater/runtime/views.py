@@ -165,6 +165,15 @@ class Halt:
     resumable: bool = False
 
 
+def own_identities(plan: ViewPlan, known: Mapping[TableName, Identities]) -> dict[TableName, Identities]:
+    """Of the columns that this view uses: what becomes of others is no concern of it."""
+    return {
+        table: {c: known[table][c] for c in plan.schemas[table].names}
+        for table in plan.view.base_tables
+        if table in known
+    }
+
+
 def new_view(storage: Storage, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> ManagedView:
     """Tables for a view that is about to be loaded; nothing refers to them until its first cut."""
     view = plan.view
@@ -172,7 +181,7 @@ def new_view(storage: Storage, plan: ViewPlan, identities: Mapping[TableName, Id
     state = ViewState(
         folder, -1, -1, Seq(0), Seq(0), view.level.value, plan.fingerprint, plan.sources, every=view.every
     )
-    own = {table: identities[table] for table in view.base_tables if table in identities}
+    own = own_identities(plan, identities)
     managed = ManagedView(plan, storage, state, own)
     managed.log.create(plan.log)
     if managed.auxiliary is not None and plan.auxiliary is not None:
