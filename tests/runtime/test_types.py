@@ -93,7 +93,7 @@ ALIKE = {
 
 
 def views_of_both() -> dict[str, str]:
-    """Joins between the sources: types of one kind and another width, scale or spelling."""
+    """Joins between the sources: types of one kind and another width, scale or spelling. And a view over a view."""
     pairs = [
         (f"c{[c.declared for c in POSTGRES].index(one)}", f"c{[c.declared for c in SQLITE].index(other)}")
         for one, other in ALIKE.items()
@@ -104,6 +104,9 @@ def views_of_both() -> dict[str, str]:
         joins = " ".join(f"JOIN lite.t j{n} ON j{n}.{theirs} = a.{mine}" for n, (mine, theirs) in part)
         ids = ", ".join(f"j{n}.id AS i{n}" for n, _ in part)
         found[f"both_{at}"] = f"SELECT a.id, {ids} FROM pg.t a {joins}"
+    double = f"c{[c.declared for c in POSTGRES].index('double precision')}"
+    found["negated"] = f"SELECT id, -{double} AS v FROM pg.t"  # −0 of 0: loaded by Spark, changed by rows of files
+    found["over_negated"] = "SELECT id, v FROM negated"
     return found
 
 
