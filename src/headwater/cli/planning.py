@@ -109,6 +109,7 @@ def make_plan(warehouse: Warehouse) -> Plan:
         if tables:
             _plan_source(warehouse, name, tables, plan)
     plan.warnings += [w for v in plan.views for w in _warnings(v)]
+    plan.warnings += [w for made in planned.values() for w in made.surprises]
     plan.warnings = list(dict.fromkeys(plan.warnings))
     return plan
 
