@@ -61,6 +61,8 @@ class Reader:
 
     def log(self, first: int) -> list[Told]:
         answer = self._ask({"log": first})
+        if isinstance(answer, str) and "there is nothing in the warehouse" in answer:
+            return []
         if isinstance(answer, str):
             raise Unreadable(f"log from {first}: {answer}")
         return [(seq, source, label) for seq, source, label in answer]

@@ -21,7 +21,7 @@ from .world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
-SHORT = ("short-1", "short-2")
+SHORT = ("short-1",)
 
 
 def play(name: str) -> None:
