@@ -120,7 +120,7 @@ def _log_fields(transactions: Iterator[dict[str, Any]]) -> Iterator[str]:
     for t in transactions:
         head = [field(t[k]) for k in ("seq", "source", "transaction", "committed_at")]
         for change in t["changes"] or [{"table": None, "count": 0, "row": None}]:
-            row = None if change["row"] is None else to_json(change["row"])
+            row = None if change["row"] is None else to_json(as_stored(change))
             yield "\t".join([*head, *(field(v) for v in (change["table"], change["count"], row))])
 
 
@@ -135,9 +135,14 @@ def _print_log(transactions: Iterator[dict[str, Any]]) -> int:
             sign, style = ("+", "green") if change["count"] > 0 else ("−", "red")
             times = f"{abs(change['count'])}× " if abs(change["count"]) > 1 else ""
             where = plain(f"{change['table']}  ", "cyan")
-            line = Text.assemble((f"{sign} {times}", style), where, row_line(change["row"]))
+            line = Text.assemble((f"{sign} {times}", style), where, row_line(as_stored(change)))
             screen.print(Padding(line, (0, 0, 0, 10), expand=False), overflow="fold")
     return shown
+
+
+def as_stored(change: Mapping[str, Any]) -> dict[str, Any]:
+    """A changed row, with values that its columns' types cannot represent as the source holds them."""
+    return {**change["row"], **{c: f"{value} (cannot be represented)" for c, value in change.get("unfit", {}).items()}}
 
 
 def row_line(row: Mapping[str, Any]) -> Text:

@@ -38,24 +38,15 @@ Known limits:
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
 from headwater.model.conditions import Condition
-from headwater.model.errors import (
-    CaptureMissing,
-    HeadwaterError,
-    SchemaChanged,
-    SourceUnavailable,
-    UnknownName,
-    ValueUnfit,
-)
+from headwater.model.errors import CaptureMissing, SchemaChanged, SourceUnavailable, UnknownName
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities, TableSchema
 from headwater.model.source import (
@@ -73,28 +64,27 @@ from headwater.model.source import (
 from headwater.sources import postgres_capture, postgres_catalog, postgres_life, postgres_owners, postgres_parts
 from headwater.sources.postgres_catalog import PgTable
 from headwater.sources.postgres_connection import Connection, Connections
-from headwater.sources.postgres_identity import KnownTables, may_have_moved
+from headwater.sources.postgres_csv import Misfit
+from headwater.sources.postgres_identity import KnownTables
 from headwater.sources.postgres_poll import Span, Told, poll_statement, tell, xids_of
+from headwater.sources.postgres_reading import READ, READ_ONE_SNAPSHOT, Reader
 from headwater.sources.postgres_snapshot import Snapshot
-from headwater.sources.postgres_sql import alive, answer_statement, chunk_bounds, fresh, holds, key_of, scan_statement
+from headwater.sources.postgres_sql import alive, answer_statement, chunk_bounds, fresh, holds, scan_statement
 from headwater.sources.postgres_triggers import changes_table
-from headwater.sources.postgres_types import Misfit, PgColumn, misfit_advice, read_csv, read_csv_with_misfits, shortened
+from headwater.sources.postgres_types import PgColumn
 
 _KEYS_PER_STATEMENT = 20_000
 _COUNT_AT_MOST = 10_000
-_TRIES = 4
-"""How often a table that is altered while it is read is read anew."""
-
-_READ = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
-_READ_ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _UNTIMED = (
     "PostgreSQL does not record when transactions are committed here, so transactions that overlap and whose order"
     " nothing else proves share one state; ALTER SYSTEM SET track_commit_timestamp = on, and a restart of the server,"
     " let each have its own."
 )
-
-T = TypeVar("T")
+_PARTED = (
+    "is partitioned: its capture is a trigger on each row, which slows down writing many rows at once more than the"
+    " capture of other tables does; 'headwater setup' after creating partitions lets their TRUNCATE be captured, too."
+)
 
 
 class PostgresSource:
@@ -102,6 +92,7 @@ class PostgresSource:
         self._spec = spec
         self._connections = Connections(spec)
         self._known = KnownTables(spec.name)
+        self._reader = Reader(self._connections, self._known)
         self._last: tuple[Snapshot, int] | None = None
 
     @property
@@ -150,7 +141,7 @@ class PostgresSource:
             meta.generation,
             frozenset(good),
             {t: why for t, why in broken.items() if t not in good},
-            tuple(c.label or c.owner for c in others),
+            tuple(c.label or c.owner or "a project without a name" for c in others),
         )
 
     def plan_install(self, tables: Sequence[TableName]) -> list[str]:
@@ -171,7 +162,9 @@ class PostgresSource:
     def advice(self, tables: Sequence[TableName]) -> list[str]:
         with self._connections.borrow() as connection:
             row = connection.execute("SELECT current_setting('track_commit_timestamp')::bool").fetchone()
-        return [] if row and row[0] else [f"source {self.name}: {_UNTIMED}"]
+            found = postgres_catalog.tables(connection, self.name)
+        said = [] if row and row[0] else [f"source {self.name}: {_UNTIMED}"]
+        return said + [f"{t} {_PARTED}" for t in tables if t in found and found[t].partitioned]
 
     def _name(self, place: tuple[str, str]) -> TableName:
         return TableName(self.name, place[1], place[0])
@@ -215,7 +208,7 @@ class PostgresSource:
             connection.execute(sql.SQL("SELECT {}").format(sql.SQL(" AND ").join([alive(at), *held])))
 
         try:
-            self._anew((), work)
+            self._reader.anew((), work)
         except SchemaChanged as gone:
             raise CaptureMissing(gone.what, "run 'headwater setup'") from None
 
@@ -274,18 +267,20 @@ class PostgresSource:
 
         def work(connection: Connection) -> Poll:
             known = {name: self._known.captured(connection, name, columns) for name, columns in tables.items()}
-            self._begin(connection, f"{_READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
+            self._reader.begin(connection, f"{READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
             span, moment, lsn = self._span(connection, after, list(known.values()))
+            if span.now.position() == after.partition("@")[0] != after:  # nothing at all was committed since
+                return Poll(after, TRANSACTIONS.empty_table(), {})
             poll = self._polled(connection, after, span, tables, limit) if known else None
             if poll is None:
-                poll = Poll(self._end(connection, after, span.now), TRANSACTIONS.empty_table(), {})
+                poll = Poll(self._end(connection, span.now), TRANSACTIONS.empty_table(), {})
             connection.execute("COMMIT")
             if not postgres_life.flushed(connection, lsn):
                 return Poll(after, TRANSACTIONS.empty_table(), {})
             self._last = (span.now, moment)
             return poll
 
-        return self._anew(list(tables), work)
+        return self._reader.anew(list(tables), work)
 
     def _span(self, connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Span, int, str | None]:
         """What there is to poll; an error if `after` cannot be gone on from."""
@@ -296,10 +291,8 @@ class PostgresSource:
         logs = [*(changes_table(table.oid) for table in tables), postgres_parts.PARTS]
         return Span(Snapshot.parse(after), Snapshot.parse(row[0]), logs, row[3], self._last), row[1], row[2]
 
-    def _end(self, connection: Connection, after: Position, now: Snapshot) -> Position:
+    def _end(self, connection: Connection, now: Snapshot) -> Position:
         """The position of a snapshot taken now."""
-        if now.position() == after.partition("@")[0] and "@" in after:
-            return after
         row = connection.execute("SELECT headwater.newest()").fetchone()
         assert row is not None
         return now.position(row[0])
@@ -312,14 +305,14 @@ class PostgresSource:
         tables: Mapping[TableName, Sequence[str]],
         limit: int,
     ) -> Poll:
-        told = tell(connection, lambda s, schema: self._copied(connection, s, schema), span, limit)
+        told = tell(connection, lambda s, schema: self._reader.copied(connection, s, schema), span, limit)
         tags = postgres_parts.tags(connection, told, fresh(after))
         changes = {
             name: self._changes(connection, self._known.table(connection, name), columns, span.after, told)
             for name, columns in tables.items()
         }
         if told.end == span.now:
-            end = self._end(connection, after, span.now)
+            end = self._end(connection, span.now)
         else:
             logs = [
                 (self._known.table(connection, name).oid, log) for name, log in zip(tables, span.logs, strict=False)
@@ -340,12 +333,12 @@ class PostgresSource:
         columns = [table.columns[name] for name in names]
         span, counted = (after, told.end), [(COUNT, pa.int64()), (ORDINAL, pa.int64())]
         try:
-            rows = self._copied(
+            rows = self._reader.copied(
                 connection, poll_statement(table, columns, span), pa.schema([*_fields(columns), *counted])
             )
         except Misfit:
             schema = pa.schema([*_fields(columns), *counted, (_KEY, pa.string()), (UNFIT, pa.string())])
-            rows = self._copied(connection, poll_statement(table, columns, span, keyed=True), schema)
+            rows = self._reader.copied(connection, poll_statement(table, columns, span, keyed=True), schema)
             rows = rows.drop_columns([_KEY])
         places = pc.index_in(rows.column(ORDINAL), value_set=pa.array(told.xids))
         assert not places.null_count, "a change of a transaction that was not told"
@@ -371,7 +364,7 @@ class PostgresSource:
                 schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
                 return answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT)), schema
 
-            yield from self._answers(question.table, named, f"{_READ}; SET LOCAL enable_seqscan = off", statement)
+            yield from self._reader.answers(question.table, named, f"{READ}; SET LOCAL enable_seqscan = off", statement)
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         with self._connections.borrow() as connection:
@@ -391,98 +384,10 @@ class PostgresSource:
                 [*_fields(wanted), (COUNT, pa.int64())]
             )
 
-        yield from self._answers(chunk.table, (*columns, *(c.column for c in conditions)), _READ, statement)
-
-    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _anew(self, names: Sequence[TableName], work: Callable[[Connection], T]) -> T:
-        """The work, done again if the tables turn out to be in another shape than they were taken for."""
-        for attempt in range(_TRIES):
-            with self._connections.borrow() as connection:
-                try:
-                    return work(connection)
-                except psycopg.Error as error:
-                    if attempt == _TRIES - 1 or not may_have_moved(error):
-                        raise
-                    self._known.forget(names)
-        raise AssertionError("the last attempt raises")
-
-    def _answers(
-        self,
-        name: TableName,
-        named: Sequence[str],
-        begin: str,
-        statement: Callable[[PgTable], tuple[sql.Composable, pa.Schema]],
-    ) -> Iterator[pa.RecordBatch]:
-        """As `_anew`, but given out as it comes: what tells that a table moved comes before its first row."""
-        for attempt in range(_TRIES):
-            given = False
-            with self._connections.borrow() as connection:
-                try:
-                    table = self._known.captured(connection, name, named)
-                    asked, schema = statement(table)
-                    self._begin(connection, begin, [table])
-                    with connection.cursor().copy(_copy(asked)) as copy:
-                        for batch in read_csv(copy, schema):
-                            yield batch
-                            given = True
-                    connection.execute("COMMIT")
-                    return
-                except Misfit as misfit:
-                    raise self._unfit(table, misfit) from None
-                except psycopg.Error as error:
-                    if given or attempt == _TRIES - 1 or not may_have_moved(error):
-                        raise
-                    self._known.forget([name])
-
-    def _begin(self, connection: Connection, how: str, tables: Sequence[PgTable]) -> None:
-        """Begin, and lock before the first snapshot (see above)."""
-        begin: sql.SQL | sql.Composed = sql.SQL(how)
-        if tables:
-            names = sql.SQL(", ").join(t.rows_of_its_own for t in tables)
-            begin = sql.SQL("{}; LOCK TABLE {} IN ACCESS SHARE MODE").format(begin, names)
-        connection.execute(begin)
-
-    def _copied(self, connection: Connection, statement: sql.Composable, schema: pa.Schema) -> pa.Table:
-        """All rows. The copy is read to its end whatever is in it, so that the transaction can go on."""
-        read = read_csv_with_misfits if UNFIT in schema.names else read_csv
-        with connection.cursor().copy(_copy(statement)) as copy:
-            try:
-                return pa.Table.from_batches(read(copy, schema), schema)
-            except Misfit:
-                for _ in copy:
-                    pass
-                raise
-
-    def _unfit(self, table: PgTable, misfit: Misfit) -> ValueUnfit:
-        kind = table.columns[misfit.column].type
-        row = f" of the row with {key}" if (key := self._key(table, misfit)) else ""
-        return ValueUnfit(
-            f"{table.name}.{misfit.column}: the value {shortened(misfit.value)}{row} does not fit {kind} exactly",
-            misfit_advice(kind),
-        )
-
-    def _key(self, table: PgTable, misfit: Misfit) -> str | None:
-        """Which row has such a value now; None if none has any longer."""
-        statement = sql.SQL("SELECT {} FROM {} AS b WHERE b.{}::text = {} LIMIT 1").format(
-            key_of(table, lambda c: sql.SQL("b.{}::text").format(sql.Identifier(c)), sql.SQL("b.*::text")),
-            table.rows_of_its_own,
-            sql.Identifier(misfit.column),
-            sql.Literal(misfit.value),
-        )
-        try:
-            with self._connections.borrow() as connection:
-                row = connection.execute(statement).fetchone()
-        except HeadwaterError:
-            return None
-        return row[0] if row else None
+        yield from self._reader.answers(chunk.table, (*columns, *(c.column for c in conditions)), READ, statement)
 
 
 _KEY = "__key"
-
-
-def _copy(statement: sql.Composable) -> sql.Composed:
-    return sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(statement)
 
 
 def _fields(columns: Sequence[PgColumn]) -> list[tuple[str, pa.DataType]]:

@@ -1,4 +1,4 @@
-"""PostgreSQL's types as Arrow's, in both directions: keys leave as array literals, rows come back as CSV.
+"""PostgreSQL's types as Arrow's: how keys leave, as array literals, and how rows come back (read in `postgres_csv.py`).
 
 What leaves the server is chosen so that a base row and a captured row of the same value give the same bytes: numbers
 and times in their shortest exact text (the session's settings are pinned), `bytea` as hex, all else as `::text`. So
@@ -8,16 +8,10 @@ it tells NULL (nothing) from the empty text (a pair of quotes).
 
 from __future__ import annotations
 
-import binascii
-import io
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pcsv
 from psycopg import sql
 
 _FIXED: dict[str, pa.DataType] = {
@@ -173,6 +167,7 @@ def _array_literal(values: pa.Array) -> str:
     else:
         texts = values.cast(pa.string())
     return "{" + ",".join(pc.fill_null(texts, "NULL").to_pylist()) + "}"
+<<<<<<< HEAD
 
 
 # ── rows: CSV → Arrow ────────────────────────────────────────────────────────────────────────────────────────────
@@ -355,3 +350,5 @@ def misfit_advice(kind: pa.DataType) -> str:
     if pa.types.is_string(kind):
         return "convert the database to UTF-8, or leave the column out of the view"
     return "leave the column out of the view"
+=======
+>>>>>>> postgres
