@@ -131,6 +131,8 @@ def _read_as(kind: pa.DataType) -> pa.DataType:
 
 def _finished(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     array = pa.concat_arrays(column.chunks)
+    if pa.types.is_floating(kind):
+        return pc.add(array, pa.scalar(0.0, kind))  # −0.0 is 0.0: they are equal, and groups make one of them
     if pa.types.is_binary(kind):
         return _unhexed(array)
     if pa.types.is_decimal(kind) and pc.all(pc.match_substring_regex(array, _digits(kind))).as_py() is False:
