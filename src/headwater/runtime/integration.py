@@ -48,7 +48,8 @@ class Integration:
         engine, config = self._engine, self._engine.config
         backlog = engine.managers.backlog(self._readers())
         for poller in engine.pollers.values():
-            if backlog.get(poller.name, 0) < 4 * config.batch_changes and poller.name not in self._polls:
+            behind = backlog.get(poller.name, 0) >= 4 * config.batch_changes
+            if poller.due and not behind and poller.name not in self._polls:
                 watch = engine.watch
                 poller.start(watch.columns(poller.name), config.batch_changes, watch.expected(poller.name))
         for poller in engine.pollers.values():

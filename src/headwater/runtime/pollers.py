@@ -53,11 +53,16 @@ class Poller:
     def busy(self) -> bool:
         return self._running is not None
 
+    @property
+    def due(self) -> bool:
+        """Whether it is neither being asked nor resting."""
+        return self._running is None and time.monotonic() >= self._next
+
     def start(
         self, tables: Mapping[TableName, Sequence[str]], limit: int, expected: Mapping[TableName, Identities]
     ) -> None:
         """Ask, unless it is being asked already or resting."""
-        if self._running is not None or time.monotonic() < self._next or not tables:
+        if not self.due or not tables:
             return
         self.asked_at = time.monotonic()
         self._running = self._pool.submit(self._poll, tables, limit, expected)
