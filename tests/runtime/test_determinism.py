@@ -85,12 +85,13 @@ def test_every_function_of_spark_that_is_no_function_of_one_row_is_known(spark: 
 
 def test_settings_that_change_what_sql_means_are_refused(spark: SparkSession) -> None:
     plain = Config(folder=Path(), sources={}, warehouse="", views=Path())
-    assert start_spark(plain) is spark
+    active = start_spark(plain)
+    assert active.sparkContext is spark.sparkContext
     with pytest.raises(ConfigError, match=r"spark.sql.session.timeZone to Europe/Rome"):
         start_spark(replace(plain, spark_options={"spark.sql.session.timeZone": "Europe/Rome"}))
-    spark.conf.set("spark.sql.ansi.enabled", "false")
+    active.conf.set("spark.sql.ansi.enabled", "false")
     try:
         with pytest.raises(ConfigError, match=r"the running Spark session sets spark.sql.ansi.enabled to false"):
             start_spark(plain)
     finally:
-        spark.conf.set("spark.sql.ansi.enabled", "true")
+        active.conf.set("spark.sql.ansi.enabled", "true")

@@ -191,12 +191,24 @@ COLUMNS = {
 
 
 def states(warehouse: headwater.Warehouse, first: dict[str, Counter[tuple[Any, ...]]], since: int) -> Any:
-    """(seq, tables) after every journaled transaction, starting with the first state at `since`."""
-    tables = {name: Counter(rows) for name, rows in first.items()}
+    """(seq, tables) after every journaled transaction, starting with the first state at `since`. Columns that no view
+    uses are not journaled: they are None here."""
+    used: dict[str, set[str]] = {}
+    for view in warehouse.views.values():
+        for occurrence in view.occurrences:
+            used.setdefault(str(occurrence.table), set()).update(occurrence.columns)
+
+    def told(table: str, values: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(values[c] if c in used.get(table, ()) else None for c in COLUMNS[table])
+
+    tables: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in first}
+    for name, rows in first.items():
+        for row, count in rows.items():
+            tables[name][told(name, dict(zip(COLUMNS[name], row, strict=True)))] += count
     yield since, tables
     for transaction in warehouse.log(since + 1):
         for change in transaction["changes"]:
-            row = tuple(change["row"][c] for c in COLUMNS[change["table"]])
+            row = told(change["table"], change["row"])
             tables[change["table"]][row] += change["count"]
             assert tables[change["table"]][row] >= 0, f"transaction {transaction['seq']} takes away what is not there"
         yield transaction["seq"], tables
