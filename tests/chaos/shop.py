@@ -133,7 +133,7 @@ class Shop:
         name = f"shop.{table}"
         try:
             rows = self.connection("oracle").execute(f"SELECT {', '.join(COLUMNS[name])} FROM {table}").fetchall()
-        except psycopg.errors.LockNotAvailable:
-            assert last is not None
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
+            assert last is not None  # locked, or in the middle of a change of several steps: not to be read now
             return last[table]
         return Counter(stored(name, row) for row in rows)
