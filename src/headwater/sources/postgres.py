@@ -270,13 +270,14 @@ class PostgresSource:
             self._reader.begin(connection, f"{READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
             span, moment, lsn = self._span(connection, after, list(known.values()))
             if span.now.position() == after.partition("@")[0] != after:  # nothing at all was committed since
-                return Poll(after, TRANSACTIONS.empty_table(), {})
+                self._last = (span.now, moment)
+                return _nothing(after, known, tables)
             poll = self._polled(connection, after, span, tables, limit) if known else None
             if poll is None:
                 poll = Poll(self._end(connection, span.now), TRANSACTIONS.empty_table(), {})
             connection.execute("COMMIT")
             if not postgres_life.flushed(connection, lsn):
-                return Poll(after, TRANSACTIONS.empty_table(), {})
+                return _nothing(after, known, tables)
             self._last = (span.now, moment)
             return poll
 
@@ -388,6 +389,14 @@ class PostgresSource:
 
 
 _KEY = "__key"
+_COUNTED = [(COUNT, pa.int64()), (ORDINAL, pa.int64())]
+
+
+def _nothing(at: Position, known: Mapping[TableName, PgTable], tables: Mapping[TableName, Sequence[str]]) -> Poll:
+    """A poll that tells nothing, and ends where it began."""
+    columns = {name: [known[name].columns[c] for c in tables[name]] for name in known}
+    changes = {name: pa.schema([*_fields(found), *_COUNTED]).empty_table() for name, found in columns.items()}
+    return Poll(at, TRANSACTIONS.empty_table(), changes)
 
 
 def _fields(columns: Sequence[PgColumn]) -> list[tuple[str, pa.DataType]]:
