@@ -193,7 +193,7 @@ class Building:
         if change.point is None:
             for source in change.sources:
                 poller = engine.pollers[source]
-                if poller.answered_at < change.begun or engine.integration.holds(source):
+                if poller.answered_at < change.begun or poller.state.more or engine.integration.holds(source):
                     return
             here = engine.journal_positions()
             positions = {name: here.positions[name] for name in engine.pollers}
