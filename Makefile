@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lab test fast chaos lint format bench clean
+.PHONY: help install demo lab test fast soak chaos lint format bench clean
 
 help: ## list what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -27,7 +27,7 @@ demo: $(READY) ## three databases, three views, a few thousand transactions, ver
 lab: $(READY) ## every published algorithm and the papers' experiments again; writes lab-report/report.html
 	@$(BIN)/headwater lab run all
 
-test: $(READY) ## everything that is checked: style, types, package order, all tests
+test: $(READY) ## what must pass: style, types, package order, all tests but soak and chaos
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
@@ -36,6 +36,9 @@ test: $(READY) ## everything that is checked: style, types, package order, all t
 
 fast: $(READY) ## the tests that need neither a JVM nor a server
 	@$(BIN)/python -m pytest -m 'not spark and not postgres'
+
+soak: $(READY) ## writers that never rest, runs that are killed (-9) under load: some minutes
+	@$(BIN)/python -m pytest -m soak
 
 chaos: $(READY) ## random statements, restores and kills against an oracle, for minutes; SEEDS=13 for a hundred worlds
 	@SEEDS='$(or $(SEEDS),1)' FIRST='$(or $(FIRST),1)' WORLD='$(WORLD)' $(BIN)/python -m pytest tests/chaos -m chaos --tb=short -rP

@@ -14,7 +14,12 @@ from headwater.model.errors import HistoryGone
 from postgres_server import PostgresServer
 from runtime.small_project import Project, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.filterwarnings("ignore::headwater.HeadwaterWarning")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.postgres,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore::headwater.HeadwaterWarning"),
+]
 
 VIEWS = """
 CREATE MATERIALIZED VIEW {0}_plain AS SELECT k, n FROM {0}.t;

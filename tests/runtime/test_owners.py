@@ -12,7 +12,7 @@ from headwater.runtime.engine import Engine
 from postgres_server import PostgresServer
 from runtime.small_project import Project, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(900)]
 
 
 def test_two_projects_share_a_database_and_one_leaves(

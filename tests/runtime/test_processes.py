@@ -17,7 +17,7 @@ import pytest
 from postgres_server import PostgresServer
 from runtime.small_project import Project, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 VIEWS = """
 CREATE MATERIALIZED VIEW plain AS SELECT k, v FROM db.t;

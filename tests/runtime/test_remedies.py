@@ -21,7 +21,7 @@ from headwater.cli.main import app
 from postgres_server import PostgresServer
 from runtime.small_project import Project
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def typed(project: Project, words: str) -> str:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from headwater.runtime.engine import Engine
 from runtime.small_project import Project
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 VIEWS = """
 CREATE MATERIALIZED VIEW a AS SELECT x FROM db.t;

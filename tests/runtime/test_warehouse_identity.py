@@ -12,7 +12,7 @@ from headwater.model.errors import WarehouseError
 from headwater.runtime.engine import Engine
 from runtime.small_project import Project, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 VIEWS = "CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n, SUM(x) AS total FROM db.t;"
 TABLE = "CREATE TABLE t (x INTEGER); INSERT INTO t VALUES (1), (2), (3)"

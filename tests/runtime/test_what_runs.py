@@ -12,7 +12,7 @@ from headwater.model.errors import UsageError
 from headwater.runtime.engine import Engine
 from runtime.small_project import Project, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 VIEWS = """
 CREATE MATERIALIZED VIEW a AS SELECT x FROM one.t;
