@@ -15,6 +15,7 @@ from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schedule import parse_schedule
 from headwater.runtime.about import read_about
 from headwater.runtime.fingerprints import fingerprints
+from headwater.runtime.left_alone import check_left_alone
 
 if TYPE_CHECKING:
     from headwater.algebra.view import ViewDefinition
@@ -62,6 +63,7 @@ def plan_apply(warehouse: Warehouse) -> ApplyPlan:
     wanted = fingerprints(views, tables)
     changes = _changes(views, wanted, cut, _texts(warehouse, cut))
     changes = [c for c in changes if c.view not in defined.errors]
+    check_left_alone(warehouse.storage, cut, defined.errors, [c.view for c in changes if c.action != "create"])
     copied = {t: s.rows for c in changes for t, s in tables.get(c.view, {}).items() if c.action != "drop"}
     sizes = list(copied.values())
     known = [n for n in sizes if n is not None]

@@ -20,6 +20,7 @@ from headwater.runtime.about import read_about
 from headwater.runtime.catalog import SourceCatalog, read_views
 from headwater.runtime.config import Config
 from headwater.runtime.fingerprints import fingerprints
+from headwater.runtime.left_alone import check_left_alone
 from headwater.runtime.plans import ViewPlan, plan_view
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, ViewState
@@ -73,13 +74,21 @@ def views_of_project(config: Config, catalog: SourceCatalog) -> Defined:
     return define_each(read_views(config), catalog, {})
 
 
-def to_apply(spark: SparkSession, config: Config, catalog: SourceCatalog) -> ToRun:
+def changed_views(cut: Cut, plans: Mapping[ViewName, ViewPlan], defined: Defined) -> list[ViewName]:
+    """The maintained views that are to be replaced or dropped."""
+    other = [n for n, s in cut.views.items() if n in plans and plans[n].fingerprint != s.fingerprint]
+    return other + [n for n in cut.views if n not in plans and n not in defined.errors]
+
+
+def to_apply(spark: SparkSession, config: Config, catalog: SourceCatalog, maintained: tuple[Storage, Cut]) -> ToRun:
     """What views/ says."""
+    storage, cut = maintained
     defined = views_of_project(config, catalog)
     plans, refused = plan_each(spark, defined.views, catalog)
     errors = {**defined.errors, **refused}
     if errors and not plans:
         raise next(iter(errors.values()))
+    check_left_alone(storage, cut, errors, changed_views(cut, plans, Defined({}, errors)))
     return ToRun(plans, errors, [f"view {name}: {error.what}" for name, error in errors.items()])
 
 

@@ -149,7 +149,7 @@ class Warehouse:
 
         cut = self.cuts.newest()
         if apply or not cut.views:
-            todo = to_apply(engine.spark, self.config, self.catalog)
+            todo = to_apply(engine.spark, self.config, self.catalog, (self.storage, cut))
         else:
             todo = to_go_on(engine.spark, self.config, self.catalog, (self.storage, cut))
         for note in todo.notes:

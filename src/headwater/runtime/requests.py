@@ -21,6 +21,7 @@ from headwater.model.errors import HeadwaterError, UsageError
 from headwater.model.names import ViewName
 from headwater.runtime.catalog import SourceCatalog
 from headwater.runtime.config import Config, load_config
+from headwater.runtime.left_alone import check_left_alone
 from headwater.runtime.ownership import owned
 from headwater.runtime.resolve import find_view
 from headwater.runtime.threads import pool
@@ -172,7 +173,7 @@ class Requests:
     def _plan(self, request: Request) -> _Planned:
         """In the background: what is to be built, checked by Spark."""
         from headwater.runtime.fingerprints import fingerprints
-        from headwater.runtime.maintained import maintained_views, plan_each, views_of_project
+        from headwater.runtime.maintained import changed_views, maintained_views, plan_each, views_of_project
         from headwater.runtime.startup import check_captures
 
         engine = self._engine
@@ -198,6 +199,8 @@ class Requests:
                 plans = _with_children(plans, wanted)
             elif refused:
                 raise next(iter(refused.values()))
+            if request.kind == "apply":
+                check_left_alone(engine.storage, engine.cut, defined.errors, changed_views(engine.cut, plans, defined))
             check_captures(catalog, plans.values())
             return _Planned(config, plans, request, frozenset(defined.errors))
         finally:
