@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headwater.algebra.view import ViewDefinition
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import Identities, Identity
 from headwater.storage import Storage
+
+if TYPE_CHECKING:
+    from headwater.algebra.view import ViewDefinition  # with it comes sqlglot, and status answers at once without
 
 ABOUT = "view.json"
 
