@@ -40,8 +40,8 @@ fast: $(READY) ## the tests that need neither a JVM nor a server
 soak: $(READY) ## writers that never rest, runs that are killed (-9) under load: some minutes
 	@$(BIN)/python -m pytest -m soak
 
-chaos: $(READY) ## random statements, restores and kills against an oracle, for minutes; SEEDS=13 for a hundred worlds
-	@SEEDS='$(or $(SEEDS),1)' FIRST='$(or $(FIRST),1)' WORLD='$(WORLD)' $(BIN)/python -m pytest tests/chaos -m chaos --tb=short -rP
+chaos: $(READY) ## random statements, restores and kills against an oracle; SEEDS=13 for a hundred worlds, JOBS=2 at once
+	@SEEDS='$(or $(SEEDS),1)' FIRST='$(or $(FIRST),1)' WORLD='$(WORLD)' $(BIN)/python -m pytest tests/chaos -m chaos --tb=short -rP -n '$(or $(JOBS),0)'
 
 lint: $(READY) ## style, types and package order only
 	@$(BIN)/ruff check
