@@ -17,7 +17,7 @@ import headwater
 from chain import Chain
 from headwater.model.names import SourceName
 from headwater.runtime.engine import Engine
-from headwater.runtime.merging import Group, Merging
+from headwater.runtime.scheduling.merging import Group, Merging
 from writer import applied
 
 ROUNDS = 4

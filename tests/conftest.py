@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.runtime.config import Config
-from headwater.runtime.spark import start_spark
+from headwater.runtime.compute.spark import start_spark
+from headwater.runtime.project.config import Config
 from postgres_server import PostgresServer, postgres_server
 
 

@@ -1,9 +1,9 @@
 """Headwater: materialized views over many databases, kept up to date on Spark, at a stated consistency level."""
 
+from headwater.api import Warehouse
+from headwater.api import open_warehouse as open  # noqa: A004 # headwater.open(path) reads best
 from headwater.model.errors import HeadwaterError, HeadwaterWarning, ViewHalted
-from headwater.runtime.project import Warehouse
-from headwater.runtime.project import open_warehouse as open  # noqa: A004 # headwater.open(path) reads best
-from headwater.runtime.sessions import Session
+from headwater.runtime.reading.sessions import Session
 
 __all__ = ["HeadwaterError", "HeadwaterWarning", "Session", "ViewHalted", "Warehouse", "open"]
 __version__ = "0.1.0"

@@ -19,10 +19,10 @@ from headwater.cli.demo.postgres import Postgres
 from headwater.cli.planning import Lookup, Plan, PlannedView, _plan_source, _warnings, create_index
 from headwater.model.errors import SourceRefused
 from headwater.model.names import SourceName, TableName, ViewName
-from headwater.runtime.applying import ApplyPlan, ViewChange
+from headwater.runtime.change.applying import ApplyPlan, ViewChange
+from headwater.runtime.change.requests import HERE_AND_NOW, UNSEEN
 from headwater.runtime.progress import Meter
-from headwater.runtime.requests import HERE_AND_NOW, UNSEEN
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.adapter import SqliteSource
 
 GRANTS = ("GRANT CREATE ON DATABASE shop TO reader;", "GRANT SELECT ON public.orders TO reader;")
 

@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import Headwater
 from headwater.cli.errors import without_secrets
-from headwater.runtime.config import Config, load_config
+from headwater.runtime.project.config import Config, load_config
 
 
 def test_init_writes_every_setting_at_its_default(headwater: Headwater, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_the_unexpected_is_short_and_debug_shows_where(headwater: Headwater, pro
     def broken(*_: object) -> None:
         raise RuntimeError("cannot reach postgresql://me:hunter2@db/shop")
 
-    monkeypatch.setattr("headwater.runtime.project.Warehouse.status", broken)
+    monkeypatch.setattr("headwater.api.Warehouse.status", broken)
     result = headwater("status", "-p", project)
     assert result.exit_code == 1
     assert "--debug" in result.stderr
@@ -116,7 +116,7 @@ def test_interrupting_a_command_is_no_traceback(headwater: Headwater, project: P
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headwater.runtime.project.Warehouse.status", interrupted)
+    monkeypatch.setattr("headwater.api.Warehouse.status", interrupted)
     result = headwater("status", "-p", project)
     assert (result.exit_code, result.stderr.strip()) == (130, "error: interrupted")
 

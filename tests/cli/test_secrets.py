@@ -14,8 +14,8 @@ from cli.small import small_project
 from headwater.model.errors import ConfigError, UsageError
 from headwater.model.names import SourceName
 from headwater.model.source import SourceSpec
-from headwater.runtime.config import load_config
-from headwater.runtime.secrets import remember, without_secrets
+from headwater.runtime.project.config import load_config
+from headwater.runtime.project.secrets import remember, without_secrets
 from headwater.sources import connect
 
 AWKWARD = "a/b@c:d?e#f%g&h=i 'j\"k\\l+ü"

@@ -15,8 +15,8 @@ from cli.conftest import Headwater
 from cli.small import add_view, small_project
 from headwater.model.errors import UsageError
 from headwater.model.names import Seq, ViewName
-from headwater.runtime.mentions import mentioned, occurring
-from headwater.runtime.moments import parse_at
+from headwater.runtime.reading.mentions import mentioned, occurring
+from headwater.runtime.reading.moments import parse_at
 from headwater.storage import Storage
 from headwater.warehouse.cuts import CutLog
 

@@ -160,7 +160,7 @@ def test_rows_of_long_histories_are_counted_on_request(
     headwater: Headwater, captured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_view(captured, "small")
-    monkeypatch.setattr("headwater.runtime.status.COUNTED", 3)  # people has four entries
+    monkeypatch.setattr("headwater.runtime.reading.status.COUNTED", 3)  # people has four entries
     assert {v["name"]: v["rows"] for v in status(headwater, captured)["views"]} == {"people": None, "small": 1}
     assert "--rows" in headwater("status", "-p", captured).stdout
     assert {v["name"]: v["rows"] for v in status(headwater, captured, "--rows")["views"]} == {"people": 3, "small": 1}

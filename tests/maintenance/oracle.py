@@ -29,7 +29,7 @@ from headwater.model.errors import UnknownName
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import TableSchema
 from headwater.model.source import SourceSpec
-from headwater.runtime import tasks
+from headwater.runtime.compute import tasks
 from headwater.sources import memory
 from headwater.sources.memory import MemorySource
 from headwater.storage import Storage

@@ -27,7 +27,7 @@ from headwater.maintenance.exact import sum_of
 from headwater.model.changelog import COUNT, SEQ, fold
 from headwater.model.errors import ValueUnfit
 from headwater.model.names import SourceName, TableName
-from headwater.runtime import tasks
+from headwater.runtime.compute import tasks
 from headwater.storage import Storage
 
 from .histories import KINDS, ORDERED, Scenario, Table, Wanted, scenario

@@ -20,7 +20,7 @@ from headwater.maintenance import wave as wave_module
 from headwater.maintenance.commit_queue import CommitQueue
 from headwater.model.changelog import COUNT, fold
 from headwater.model.names import Seq, ViewName
-from headwater.runtime import tasks
+from headwater.runtime.compute import tasks
 
 from .histories import Scenario, Table, Transaction, Wanted, scenario, smallest
 from .oracle import Run, Witness, bag_of, batches, evaluated, maintain, output, played, witness

@@ -22,7 +22,7 @@ from headwater.maintenance import wave as wave_module
 from headwater.maintenance.graph import steps
 from headwater.model.changelog import COUNT, SEQ, fold
 from headwater.model.names import Seq, TableName
-from headwater.runtime import tasks
+from headwater.runtime.compute import tasks
 from headwater.sources import memory
 from headwater.storage import Storage
 

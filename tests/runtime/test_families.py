@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.integrator.journal import Segment
 from headwater.model.names import Seq, SourceName, TableName
-from headwater.runtime.families import Family, some
+from headwater.runtime.scheduling.families import Family, some
 
 TABLE = TableName(SourceName("s"), "t")
 

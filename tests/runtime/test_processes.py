@@ -101,8 +101,10 @@ def test_deaths_cost_time_and_nothing_else(project: Project, run: Run) -> None:
     shows(project, run, 1)
     folders = {n: s.folder for n, s in project.open().cut().views.items()}
     kinds: list[Callable[[str], bool]] = [
-        lambda command: "headwater.runtime.daemon" in command,  # a worker is forked from the daemon: the same words
-        lambda command: "headwater.runtime.daemon" in command,
+        lambda command: (
+            "headwater.runtime.compute.daemon" in command
+        ),  # a worker is forked from the daemon: the same words
+        lambda command: "headwater.runtime.compute.daemon" in command,
         lambda command: "org.apache.spark.deploy.SparkSubmit" in command,
     ]
     for number, kind in enumerate(kinds, 2):

@@ -13,7 +13,7 @@ from headwater.lab.checker import check, check_each
 from headwater.lab.levels import Consistency
 from headwater.lab.recorded import read_history, write_history
 from headwater.model.errors import UnknownName
-from headwater.runtime.recording import record
+from headwater.runtime.reading.recording import record
 from postgres_server import PostgresServer
 from runtime.world import World
 
@@ -35,7 +35,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer, sp
 
 
 def test_complete_views_are_complete_together(world: World, tmp_path: Path) -> None:
-    recording = record(world.open(), COMPLETE)
+    recording = record(world.open().project, COMPLETE)
     assert recording.not_complete == []
     path = tmp_path / "run.jsonl"
     types = {t: {f.name: f.type for f in schema} for t, schema in recording.schemas.items()}
@@ -53,7 +53,7 @@ def test_complete_views_are_complete_together(world: World, tmp_path: Path) -> N
 
 
 def test_views_of_all_kinds_agree_in_every_cut(world: World) -> None:
-    recording = record(world.open(), [*COMPLETE, "lines"])
+    recording = record(world.open().project, [*COMPLETE, "lines"])
     assert recording.not_complete == ["lines"]
     history = recorded(recording)
     verdict = check(history)
@@ -62,17 +62,17 @@ def test_views_of_all_kinds_agree_in_every_cut(world: World) -> None:
 
 
 def test_only_the_last_transactions(world: World) -> None:
-    recording = record(world.open(), ["open_orders"], last=7)
+    recording = record(world.open().project, ["open_orders"], last=7)
     assert len(recording.states) == 7
     assert check(recorded(recording)).level is Consistency.COMPLETE
 
 
 def test_the_last_cuts_of_views_that_skip_states(world: World) -> None:
-    recording = record(world.open(), ["open_orders", "lines"], last=12)
+    recording = record(world.open().project, ["open_orders", "lines"], last=12)
     verdict = check(recorded(recording))
     assert Consistency.STRONG in verdict.holds, str(verdict)
 
 
 def test_mistakes(world: World) -> None:
     with pytest.raises(UnknownName):
-        record(world.open(), ["open_order"])
+        record(world.open().project, ["open_order"])

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import headwater
 from headwater.model.errors import HeadwaterError, ViewSqlError
 from headwater.runtime.engine import Engine
-from headwater.runtime.status import ViewStatus
+from headwater.runtime.reading.status import ViewStatus
 from postgres_server import PostgresServer
 from runtime.bank import Bank, busy, check_bank
 from runtime.world import Sqlite

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.model.changelog import COUNT, SEQ
-from headwater.runtime.compaction import log_files
+from headwater.runtime.compute.compaction import log_files
 from headwater.storage import Storage
 from headwater.warehouse.table import ChangelogTable, write_file
 

@@ -13,7 +13,7 @@ import pytest
 
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import COUNT, ORDINAL, Chunk, Question, SourceSpec
-from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres.adapter import PostgresSource
 from postgres_server import PostgresServer
 
 from .rig_postgres import OBJECTS

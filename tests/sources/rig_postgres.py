@@ -45,7 +45,7 @@ class PostgresRig:
         self._opened: list[psycopg.Connection] = []
 
     def source(self) -> Source:
-        from headwater.sources.postgres import PostgresSource
+        from headwater.sources.postgres.adapter import PostgresSource
 
         return PostgresSource(self.spec)
 

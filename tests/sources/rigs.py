@@ -237,7 +237,7 @@ def run_sqlite(path: str, statements: Sequence[Statement]) -> list[tuple[int, li
 @functools.cache
 def application() -> ProcessPoolExecutor:
     """SQLite files are written by other processes, as in life. It is also a must: the adapter reads through ADBC's copy
-    of the SQLite library, and two copies in one process lose each other's locks (headwater/sources/sqlite_files.py)."""
+    of the SQLite library, and two copies in one process lose each other's locks (headwater/sources/sqlite/files.py)."""
     return ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn"))
 
 
@@ -258,7 +258,7 @@ class SqliteRig:
         return [rows for _, rows in application().submit(run_sqlite, str(self.path), written).result()]
 
     def source(self) -> Source:
-        from headwater.sources.sqlite import SqliteSource
+        from headwater.sources.sqlite.adapter import SqliteSource
 
         return SqliteSource(self.spec)
 

@@ -37,9 +37,9 @@ from headwater.model.errors import (
 )
 from headwater.model.names import Position, TableName
 from headwater.model.source import COUNT, ORDINAL, UNFIT, Chunk, Poll, Question, SourceSpec
-from headwater.sources.postgres import PostgresSource
-from headwater.sources.postgres_snapshot import Snapshot
-from headwater.sources.postgres_sql import answer_statement
+from headwater.sources.postgres.adapter import PostgresSource
+from headwater.sources.postgres.snapshot import Snapshot
+from headwater.sources.postgres.sql import answer_statement
 from postgres_server import PASSWORD, PostgresServer
 
 from .postgres_database import SRC, Database, asked, db, fold, scanned
@@ -802,7 +802,7 @@ def test_install_waits_for_writers_and_misses_none(db: Database) -> None:
 
 
 def test_install_gives_up_on_a_table_in_use(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.sources.postgres_capture._LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr("headwater.sources.postgres.capture._LOCK_TIMEOUT", "50ms")
     db.run("CREATE TABLE t (id int)")
     writer = db.connect(autocommit=False)
     writer.execute("INSERT INTO t VALUES (1)")

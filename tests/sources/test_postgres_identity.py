@@ -16,7 +16,7 @@ import pytest
 from headwater.model.errors import CaptureMissing, SchemaChanged, SourceRefused, ValueUnfit
 from headwater.model.names import Position, TableName
 from headwater.model.source import UNFIT, Chunk, Question, SourceSpec
-from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres.adapter import PostgresSource
 
 from .postgres_database import SRC, Database, asked, db, fold, scanned
 
@@ -440,7 +440,7 @@ def test_unlogged_tables_are_refused(db: Database) -> None:
 
 
 def test_all_of_a_source_is_captured_or_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.sources.postgres_capture._LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr("headwater.sources.postgres.capture._LOCK_TIMEOUT", "50ms")
     db.run("CREATE TABLE a (id int)", "CREATE TABLE b (id int)")
     before = db.objects()
     busy = db.connect(autocommit=False)

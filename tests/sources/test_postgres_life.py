@@ -16,8 +16,8 @@ import pytest
 from headwater.model.errors import CaptureMissing, ConfigError, HeadwaterError, LifeChanged
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import Chunk, SourceSpec
-from headwater.sources.postgres import PostgresSource
-from headwater.sources.postgres_snapshot import Snapshot, life_of
+from headwater.sources.postgres.adapter import PostgresSource
+from headwater.sources.postgres.snapshot import Snapshot, life_of
 from postgres_server import PASSWORD, PostgresServer, postgres_server
 
 from .postgres_database import fold
@@ -218,7 +218,7 @@ def test_what_is_not_on_disk_is_not_told(own: PostgresServer, monkeypatch: pytes
     past = Past(own, "unflushed")
     start = past.source.position()
     past.run("INSERT INTO t VALUES (1)")
-    monkeypatch.setattr("headwater.sources.postgres_life.flushed", lambda connection, lsn: False)
+    monkeypatch.setattr("headwater.sources.postgres.life.flushed", lambda connection, lsn: False)
     poll = past.source.poll(start, {T: ["id"]}, 10)
     assert (poll.end, poll.transactions.num_rows) == (start, 0)
     monkeypatch.undo()

@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import ORDINAL, Poll, SourceSpec
-from headwater.sources.postgres import PostgresSource
-from headwater.sources.postgres_order import Seen, order
-from headwater.sources.postgres_poll import xids_of
-from headwater.sources.postgres_snapshot import Snapshot
+from headwater.sources.postgres.adapter import PostgresSource
+from headwater.sources.postgres.order import Seen, order
+from headwater.sources.postgres.poll import xids_of
+from headwater.sources.postgres.snapshot import Snapshot
 from postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -222,7 +222,7 @@ def test_every_prefix_told_is_a_prefix_of_the_commits(
 ) -> None:
     """Four sessions take steps in turn: begin, close the batch, file a receipt under the batch that they read, commit,
     roll back. Meanwhile polls of any limit; afterwards polls of the whole history, of every limit."""
-    monkeypatch.setattr("headwater.sources.postgres_poll._LABELS_AT_MOST", 1000)
+    monkeypatch.setattr("headwater.sources.postgres.poll._LABELS_AT_MOST", 1000)
     dice = random.Random(f"{isolation}/{seed}")
     sessions = [desk.connect(isolation) for _ in range(4)]
     for session in sessions:

@@ -7,7 +7,7 @@ import pytest
 from headwater.model.errors import PositionTrimmed
 from headwater.model.names import TableName
 from headwater.model.source import SourceSpec
-from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres.adapter import PostgresSource
 
 from .postgres_database import SRC, Database, db, fold
 

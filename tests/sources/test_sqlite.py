@@ -29,10 +29,10 @@ from headwater.model.errors import (
 )
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import COUNT, ORDINAL, Question, SourceSpec
-from headwater.sources.sqlite import SqliteSource
-from headwater.sources.sqlite_files import SqliteFile
-from headwater.sources.sqlite_life import parse
-from headwater.sources.sqlite_types import TIMESTAMP, codec, spellings
+from headwater.sources.sqlite.adapter import SqliteSource
+from headwater.sources.sqlite.files import SqliteFile
+from headwater.sources.sqlite.life import parse
+from headwater.sources.sqlite.types import TIMESTAMP, codec, spellings
 
 from .rigs import SqliteRig, quote
 from .world import Bag, added, fold

@@ -17,10 +17,10 @@ from typing import Any, cast
 import pytest
 
 from headwater.model.names import TableName
-from headwater.sources import sqlite_capture
-from headwater.sources.sqlite_capture import captured_tables, present, what_broke
-from headwater.sources.sqlite_files import Connection
-from headwater.sources.sqlite_owners import Owner
+from headwater.sources.sqlite import capture
+from headwater.sources.sqlite.capture import captured_tables, present, what_broke
+from headwater.sources.sqlite.files import Connection
+from headwater.sources.sqlite.owners import Owner
 
 from .rigs import SqliteRig, application
 from .sqlite_histories import History, history, rows, run
@@ -64,7 +64,7 @@ def play(one: History, spoil: Callable[[sqlite3.Connection], None] = lambda conn
         for transaction in one.transactions[:before]:
             run(connection, transaction)
         plain = cast(Connection, Plain(connection))
-        sqlite_capture.install(plain, ["t"], "src", Owner("", ""))
+        capture.install(plain, ["t"], "src", Owner("", ""))
         spoil(connection)
         for sql in one.triggers_after:
             connection.execute(sql)
@@ -105,7 +105,7 @@ def test_the_histories_bite(verb: str) -> None:
 
 
 def test_an_entangled_table_is_not_caught_by_the_plain_triggers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_capture.Entanglement, "ways_back", lambda self, table: "")
+    monkeypatch.setattr(capture.Entanglement, "ways_back", lambda self, table: "")
     assert any(play(history(seed)).startswith("wrong") for seed in range(60))
 
 

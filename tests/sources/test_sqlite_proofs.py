@@ -23,8 +23,8 @@ from headwater.model.errors import (
 )
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import COUNT, UNFIT, Chunk, Question, SourceSpec
-from headwater.sources import sqlite as adapter
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite import adapter
+from headwater.sources.sqlite.adapter import SqliteSource
 
 from .rigs import SqliteRig, application
 from .world import added, fold

@@ -18,7 +18,7 @@ from headwater.cli.values import to_json
 from headwater.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from headwater.runtime.applying import ApplyPlan
+    from headwater.runtime.change.applying import ApplyPlan
 
 _STYLES = {"create": "green", "replace": "yellow", "rebuild": "yellow", "drop": "red"}
 
@@ -37,7 +37,7 @@ def apply(
 
     Examples:  headwater apply   ·   headwater apply --yes
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     with busy("comparing", as_json):
@@ -74,7 +74,7 @@ def apply(
 
 def _interrupted(phase: str) -> dict[str, str]:
     """What became of a change whose maker left."""
-    from headwater.runtime.requests import HERE_AND_NOW, UNSEEN
+    from headwater.runtime.change.requests import HERE_AND_NOW, UNSEEN
 
     if phase in ("", UNSEEN):
         return {"warning": "interrupted before the run took it up", "fix": "'headwater apply' asks again"}

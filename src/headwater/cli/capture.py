@@ -16,7 +16,7 @@ from headwater.cli.screen import busy, plain, results, said
 from headwater.cli.values import to_json
 from headwater.model.errors import HeadwaterError, UsageError, WarehouseError
 from headwater.model.names import SourceName
-from headwater.runtime.secrets import without_secrets
+from headwater.runtime.project.secrets import without_secrets
 
 
 def setup(project: Project = HERE, as_json: Json = False) -> None:
@@ -26,12 +26,12 @@ def setup(project: Project = HERE, as_json: Json = False) -> None:
     there already stays; 'headwater plan' shows beforehand what will be done, 'headwater teardown' removes it all. Says
     for every source what was done there; one that fails does not keep the others from theirs.
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     with busy("reading views and tables", as_json):
         tables = warehouse.tables()
-        warehouse.claim()
+        warehouse.project.claim()
     sources = warehouse.catalog.source
     _each("installing capture at", tables, lambda name: sources(name).install(tables[name]), as_json)
     if not as_json:
@@ -43,7 +43,7 @@ def release(project: Project = HERE, as_json: Json = False) -> None:
 
     Capture that other projects need stays. 'headwater teardown' gives up all of this project's capture.
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     with busy("reading views and tables", as_json):
@@ -61,7 +61,7 @@ def teardown(
 
     The warehouse stays, and its views can still be read. After a new setup they are loaded again.
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
     from headwater.warehouse.lock import holder
 
     warehouse = open_warehouse(project)

@@ -20,7 +20,7 @@ from headwater.cli.values import to_json
 from headwater.cli.warned import heard, warn
 
 if TYPE_CHECKING:
-    from headwater.runtime.verify import Verification
+    from headwater.runtime.reading.verify import Verification
 
 
 def verify(
@@ -36,7 +36,7 @@ def verify(
 
     Examples:  headwater verify   ·   headwater verify open_orders --at 1042
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     started = time.monotonic()
@@ -58,7 +58,7 @@ def compact(project: Project = HERE, as_json: Json = False) -> None:
     The setting `history` says how far back that is; no state above it changes. 'headwater run' does the same by itself
     from time to time.
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     warehouse.check_free()
@@ -81,7 +81,7 @@ def publish(project: Project = HERE, as_json: Json = False) -> None:
 
     A halted view is published as it was when it was halted, and named on stderr.
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     with busy("publishing", as_json), heard() as warnings:

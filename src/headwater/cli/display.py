@@ -14,7 +14,7 @@ from headwater.cli.rows import write_lines
 from headwater.cli.snapshot import Rate, Snapshot, load_left, snapshot
 from headwater.cli.values import to_json
 from headwater.runtime.progress import Progress
-from headwater.runtime.secrets import without_secrets
+from headwater.runtime.project.secrets import without_secrets
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine

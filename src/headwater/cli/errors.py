@@ -25,7 +25,7 @@ from rich.text import Text
 from headwater.cli.printable import json_safe, message
 from headwater.cli.screen import messages, said
 from headwater.model.errors import HeadwaterError
-from headwater.runtime.secrets import without_secrets
+from headwater.runtime.project.secrets import without_secrets
 
 INTERRUPTED = 130
 _STYLES = {"error": "bold red", "warning": "bold yellow"}

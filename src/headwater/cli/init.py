@@ -13,7 +13,7 @@ from headwater.cli.rows import write_lines
 from headwater.cli.screen import results
 from headwater.cli.values import to_json
 from headwater.model.errors import UsageError
-from headwater.runtime.config import FILE, Config
+from headwater.runtime.project.config import FILE, Config
 
 TEMPLATE = """\
 # A Headwater project. Lines that start with # show settings at their defaults.

@@ -280,13 +280,13 @@ def record(
 
     Example:  headwater lab record --last 500 --out run.jsonl && headwater lab check run.jsonl
     """
+    from headwater.api import open_warehouse
     from headwater.cli.recording import recorded
     from headwater.lab.recorded import write_history
-    from headwater.runtime.project import open_warehouse
-    from headwater.runtime.recording import record as take
+    from headwater.runtime.reading.recording import record as take
 
     with busy("recording"):
-        recording = take(open_warehouse(project), views or (), last)
+        recording = take(open_warehouse(project).project, views or (), last)
         history = recorded(recording)
         types = {t: {f.name: f.type for f in schema} for t, schema in recording.schemas.items()}
         write_history(history, out, types)

@@ -24,7 +24,7 @@ def resume(views: Views, project: Project = HERE, as_json: Json = False) -> None
 
     Example:  headwater resume open_orders
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     with phases(as_json) as heard:
@@ -39,7 +39,7 @@ def rebuild(views: Views, project: Project = HERE, as_json: Json = False) -> Non
 
     Example:  headwater rebuild open_orders
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     with phases(as_json) as heard:

@@ -16,7 +16,7 @@ from headwater.cli.options import HERE, Json, Project
 from headwater.cli.rows import write_lines
 from headwater.cli.screen import busy, plain, results, said
 from headwater.cli.values import to_json
-from headwater.runtime.secrets import without_secrets
+from headwater.runtime.project.secrets import without_secrets
 
 if TYPE_CHECKING:
     from headwater.cli.planning import Lookup, Meeting, Plan, PlannedView
@@ -30,8 +30,8 @@ def plan(project: Project = HERE, as_json: Json = False) -> None:
     the others, what is asked of which source, its columns, what capture 'headwater setup' will install, and what to
     know of each source beforehand.
     """
+    from headwater.api import open_warehouse
     from headwater.cli.planning import make_plan
-    from headwater.runtime.project import open_warehouse
 
     warehouse = open_warehouse(project)
     with busy("checking sources and views", as_json):

@@ -17,8 +17,8 @@ from headwater.warehouse.reading import identifier
 if TYPE_CHECKING:
     from headwater.algebra.parse import ParsedView
     from headwater.algebra.view import ViewDefinition
-    from headwater.runtime.plans import ViewPlan
-    from headwater.runtime.project import Warehouse
+    from headwater.api import Warehouse
+    from headwater.runtime.compute.plans import ViewPlan
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _defined(warehouse: Warehouse, reachable: Sequence[SourceName], plan: Plan) 
 def _parsed(warehouse: Warehouse, plan: Plan) -> list[ParsedView]:
     """All views if they read well together; else those of every file that does, and what is wrong with the others."""
     from headwater.algebra.parse import parse_views
-    from headwater.runtime.catalog import read_views
+    from headwater.runtime.project.catalog import read_views
 
     config = warehouse.config
     try:
@@ -153,7 +153,7 @@ def _parsed(warehouse: Warehouse, plan: Plan) -> list[ParsedView]:
 def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName, ViewPlan]) -> PlannedView:
     from headwater.algebra import as_table
     from headwater.maintenance.graph import steps
-    from headwater.runtime.plans import plan_view
+    from headwater.runtime.compute.plans import plan_view
 
     parents = {name: planned[name] for name in view.parents}
     schemas = warehouse.catalog.schemas(view)
@@ -188,7 +188,7 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
 
 
 def _lookup(table: TableSchema, key: tuple[str, ...], conditions: tuple[str, ...]) -> Lookup:
-    from headwater.runtime.tasks import ASK_COST
+    from headwater.runtime.compute.tasks import ASK_COST
 
     index = any(leading[0] in key for leading in (table.key, *table.indexes) if leading)
     return Lookup(table.name, key, conditions, index, (table.rows or 0) // ASK_COST if key else 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from headwater.runtime.secrets import without_secrets
+from headwater.runtime.project.secrets import without_secrets
 
 _CONTROL = "\\x00-\\x1f\\x7f-\\x9f"  # C0, DEL, C1
 _ORDER = "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069"  # marks, embeddings, overrides, isolates

@@ -37,7 +37,7 @@ def read(
 
     Examples:  headwater read open_orders   ·   headwater read open_orders --at 1042 --json
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     _show(lambda: warehouse.rows(view, at, limit), as_json, limit is not None, strict)
@@ -57,7 +57,7 @@ def sql(
 
     Example:  headwater sql "SELECT name, sum(amount) FROM open_orders GROUP BY name ORDER BY 2 DESC"
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
 
@@ -95,7 +95,7 @@ def log(
 
     Examples:  headwater log --from 1000 --to 1010   ·   headwater log --json | jq .source
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     on_screen = not as_json and sys.stdout.isatty()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.lab.history import History, State
 from headwater.maintenance.strategies.contract import Label, Update
-from headwater.runtime.recording import Recording
+from headwater.runtime.reading.recording import Recording
 
 
 def recorded(recording: Recording) -> History:

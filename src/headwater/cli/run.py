@@ -43,8 +43,8 @@ def run(
     live display shows sources, views and lag; elsewhere a line is printed when something happened, and with --json
     every event is a JSON line.
     """
+    from headwater.api import open_warehouse
     from headwater.cli.display import display_for
-    from headwater.runtime.project import open_warehouse
 
     warehouse = open_warehouse(project)
     display = display_for(sys.stdout, as_json, f"headwater run · {warehouse.config.folder.name}")

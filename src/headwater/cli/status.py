@@ -20,11 +20,11 @@ from headwater.cli.screen import grid, plain, results, said
 from headwater.cli.values import to_json
 from headwater.cli.vut import draw_groups
 from headwater.model.errors import UsageError
-from headwater.runtime.secrets import without_secrets
+from headwater.runtime.project.secrets import without_secrets
 
 if TYPE_CHECKING:
-    from headwater.runtime.project import Warehouse
-    from headwater.runtime.status import Status, ViewStatus
+    from headwater.api import Warehouse
+    from headwater.runtime.reading.status import Status, ViewStatus
 
 WATCH_SECONDS = 1.0
 SILENT_SECONDS = 15.0
@@ -53,7 +53,7 @@ def status(
 
     Examples:  headwater status --watch   ·   headwater status --vut --watch   ·   headwater status --strict --json
     """
-    from headwater.runtime.project import open_warehouse
+    from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     if watch and (as_json or strict):

@@ -22,30 +22,30 @@ from headwater.integrator.relevance import relevant
 from headwater.merge import Sequencing
 from headwater.model.errors import CaptureMissing, HeadwaterError, SchemaChanged, SourceUnavailable
 from headwater.model.names import Position, Seq, SourceName, ViewName
-from headwater.runtime import startup
-from headwater.runtime.building import Building
-from headwater.runtime.catalog import SourceCatalog
-from headwater.runtime.chores import Chores
-from headwater.runtime.committing import Committing
-from headwater.runtime.computing import Computing
-from headwater.runtime.config import Config
-from headwater.runtime.families import Batch
-from headwater.runtime.integration import Integration
-from headwater.runtime.living_spark import LivingSpark
-from headwater.runtime.managers import Failed, Finished, Managers, ViewManager
-from headwater.runtime.merging import Merging
-from headwater.runtime.pacing import Pacing
-from headwater.runtime.plans import ViewPlan
-from headwater.runtime.pollers import Poller
+from headwater.runtime.change import startup
+from headwater.runtime.change.building import Building
+from headwater.runtime.change.requests import Requests
+from headwater.runtime.change.startup import Beginning
+from headwater.runtime.commit.chores import Chores
+from headwater.runtime.commit.committing import Committing
+from headwater.runtime.commit.retention import Retention
+from headwater.runtime.commit.views import Halt, ManagedView
+from headwater.runtime.compute.computing import Computing
+from headwater.runtime.compute.living_spark import LivingSpark
+from headwater.runtime.compute.plans import ViewPlan
+from headwater.runtime.intake.integration import Integration
+from headwater.runtime.intake.pollers import Poller
+from headwater.runtime.intake.schema_watch import SchemaWatch
 from headwater.runtime.progress import Meter, Progress
+from headwater.runtime.project.catalog import SourceCatalog
+from headwater.runtime.project.config import Config
 from headwater.runtime.report import Report
-from headwater.runtime.requests import Requests
-from headwater.runtime.retention import Retention
-from headwater.runtime.schema_watch import SchemaWatch
-from headwater.runtime.startup import Beginning
+from headwater.runtime.scheduling.families import Batch
+from headwater.runtime.scheduling.managers import Failed, Finished, Managers, ViewManager
+from headwater.runtime.scheduling.merging import Merging
+from headwater.runtime.scheduling.pacing import Pacing
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.threads import end, pool
-from headwater.runtime.views import Halt, ManagedView
 from headwater.sources import connect
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog, ViewState

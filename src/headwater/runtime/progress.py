@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from headwater.integrator.numbering import Numbered
 from headwater.model.names import Seq, ViewName
-from headwater.runtime.jobs import Written
-from headwater.runtime.tasks import Tally
+from headwater.runtime.compute.jobs import Written
+from headwater.runtime.compute.tasks import Tally
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine

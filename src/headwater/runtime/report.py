@@ -11,14 +11,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from headwater.merge import Color
-from headwater.runtime.secrets import without_secrets
+from headwater.runtime.project.secrets import without_secrets
 from headwater.storage import Storage
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine
-    from headwater.runtime.managers import ViewManager
-    from headwater.runtime.merging import Group
-    from headwater.runtime.pollers import Poller
+    from headwater.runtime.intake.pollers import Poller
+    from headwater.runtime.scheduling.managers import ViewManager
+    from headwater.runtime.scheduling.merging import Group
 
 FILE = "run.json"
 SECONDS = 1.0

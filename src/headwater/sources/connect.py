@@ -15,13 +15,13 @@ def _memory(spec: SourceSpec) -> Source:
 
 
 def _sqlite(spec: SourceSpec) -> Source:
-    from headwater.sources.sqlite import SqliteSource
+    from headwater.sources.sqlite.adapter import SqliteSource
 
     return SqliteSource(spec)
 
 
 def _postgres(spec: SourceSpec) -> Source:
-    from headwater.sources.postgres import PostgresSource
+    from headwater.sources.postgres.adapter import PostgresSource
 
     return PostgresSource(spec)
 

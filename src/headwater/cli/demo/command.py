@@ -26,9 +26,9 @@ from headwater.cli.values import to_json
 from headwater.model.errors import HeadwaterError, UsageError
 
 if TYPE_CHECKING:
+    from headwater.api import Warehouse
     from headwater.runtime.progress import Meter
-    from headwater.runtime.project import Warehouse
-    from headwater.runtime.verify import Verification
+    from headwater.runtime.reading.verify import Verification
 
 MARKER = ".headwater-demo"
 PER_SECOND = 150.0
@@ -60,9 +60,9 @@ def demo(
 
 
 def _play(folder: Path, seconds: float, as_json: bool) -> None:
+    from headwater.api import open_warehouse
     from headwater.cli.demo.postgres import Postgres
     from headwater.cli.demo.world import fill, write_project
-    from headwater.runtime.project import open_warehouse
 
     started = time.monotonic()
     server = Postgres(folder / "postgres")

@@ -1,0 +1,316 @@
+"""A project, opened: everything a person can do with Headwater, from Python as from the command line.
+
+warehouse = headwater.open(".")
+warehouse.read("open_orders", at=1042)      a Spark DataFrame
+warehouse.query("SELECT …")                 an Arrow table, without a JVM
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headwater.integrator.journal import Journal
+from headwater.model.errors import HeadwaterError, PositionTrimmed, WarehouseError
+from headwater.model.names import Seq, SourceName, TableName, ViewName
+from headwater.runtime.change.requests import HERE_AND_NOW, UNSEEN, Request, answer, ask, forget
+from headwater.runtime.project.catalog import SourceCatalog
+from headwater.runtime.project.config import Config, load_config
+from headwater.runtime.project.project import Project
+from headwater.runtime.reading.log import transactions
+from headwater.runtime.reading.moments import At
+from headwater.runtime.reading.resolve import find_view, settled_views
+from headwater.runtime.reading.sessions import Session
+from headwater.runtime.reading.status import Status, take_status
+from headwater.storage import Storage
+from headwater.warehouse.cuts import Cut, CutLog
+from headwater.warehouse.lock import Lock, holder
+from headwater.warehouse.publishing import publish_view, published_folder
+from headwater.warehouse.sessions import PinnedCut
+
+if TYPE_CHECKING:  # Spark and the parser are imported by those who use them: reading must answer at once
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headwater.algebra.view import ViewDefinition
+    from headwater.runtime.change.applying import ApplyPlan
+    from headwater.runtime.compute.plans import ViewPlan
+    from headwater.runtime.engine import Engine
+    from headwater.runtime.progress import Progress
+    from headwater.runtime.reading.verify import Verification
+
+
+class Warehouse:
+    """What `headwater.open` gives: a project's views, and the ways to maintain, read and check them."""
+
+    def __init__(self, config: Config) -> None:
+        self.project = Project(config)
+
+    # ------------------------------------------------------------ the project
+
+    @property
+    def config(self) -> Config:
+        return self.project.config
+
+    @property
+    def storage(self) -> Storage:
+        return self.project.storage
+
+    @property
+    def catalog(self) -> SourceCatalog:
+        return self.project.catalog
+
+    @property
+    def cuts(self) -> CutLog:
+        return self.project.cuts
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.project.spark()
+
+    @property
+    def views(self) -> dict[ViewName, ViewDefinition]:
+        """The views of the project's SQL files, resolved against its sources."""
+        return self.project.views()
+
+    def cut(self, create: bool = False) -> Cut:
+        """The newest cut; an error where nothing has been maintained yet."""
+        return self.project.cut(create)
+
+    def plans(self, names: Sequence[ViewName] | None = None) -> dict[ViewName, ViewPlan]:
+        """The views with the types Spark gives them."""
+        from headwater.runtime.compute.plans import plan_views
+
+        planned = plan_views(self.spark, self.views, {n: self.catalog.schemas(v) for n, v in self.views.items()})
+        return {n: plan for n, plan in planned.items() if names is None or n in names}
+
+    def tables(self) -> dict[SourceName, list[TableName]]:
+        """The tables that views use, per source."""
+        return self.project.tables()
+
+    def setup(self) -> dict[SourceName, list[str]]:
+        """Install capture for every table a view uses; says what was done."""
+        self.project.claim()
+        return {source: self.catalog.source(source).install(tables) for source, tables in self.tables().items()}
+
+    def teardown(self) -> dict[SourceName, list[str]]:
+        """Remove this project's capture from all sources; says what was done."""
+        return {name: self.catalog.source(name).remove() for name in self.config.sources}
+
+    def tables_in_use(self) -> dict[SourceName, list[TableName]]:
+        """Per source, the tables that views use: those of views/, and those that are maintained."""
+        from headwater.runtime.change.maintained import maintained_views
+
+        maintained = maintained_views(self.storage, self.cut(create=True), self.catalog).views
+        used = [t for view in (*self.views.values(), *maintained.values()) for t in view.base_tables]
+        return {name: sorted({t for t in used if t.source == name}) for name in self.config.sources}
+
+    def release(self) -> dict[SourceName, list[str]]:
+        """Stop capturing tables that no view of the project uses any more; says what was done."""
+        return {name: self.catalog.source(name).release(keep) for name, keep in self.tables_in_use().items()}
+
+    # ---------------------------------------------------------------- running
+
+    def check_free(self) -> None:
+        """Refuse early, before Spark starts, what `run` would refuse: a warehouse that somebody maintains already."""
+        if holder(self.storage) is not None:
+            Lock(self.storage, "").acquire()
+
+    def run(
+        self,
+        until_caught_up: bool = False,
+        progress: Progress | None = None,
+        started: Callable[[Engine], None] | None = None,
+        apply: bool = False,
+    ) -> Cut:
+        """Load new views and maintain all of them, until stopped or caught up. Returns the last cut. Views whose files
+        were edited or deleted go on as they are, unless `apply` says that views/ counts."""
+        from headwater.runtime.engine import Engine
+
+        self.project.claim()
+        self.catalog.recall_from(self.storage)
+        with Engine(self.config, self.spark, self.catalog, progress) as engine:
+            if started:
+                started(engine)
+            self._start(engine, apply)
+            engine.run(until_caught_up)
+            return engine.cut
+
+    def _start(self, engine: Engine, apply: bool, build: bool = True) -> None:
+        from headwater.runtime.change.maintained import to_apply, to_go_on
+
+        cut = self.cuts.newest()
+        if apply or not cut.views:
+            todo = to_apply(engine.spark, self.config, self.catalog, (self.storage, cut))
+        else:
+            todo = to_go_on(engine.spark, self.config, self.catalog, (self.storage, cut))
+        for note in todo.notes:
+            engine.meter.note(note)
+        engine.start(todo.plans, build, replace=apply or not cut.views, unresolved=todo.unresolved)
+
+    def _here(self, work: Callable[[Engine], None], apply: bool = False, build: bool = True) -> None:
+        """Do something with the views here and now, where nothing runs."""
+        from headwater.runtime.engine import Engine
+
+        self.project.claim()
+        with Engine(self.config, self.spark, self.catalog) as engine:
+            self._start(engine, apply, build)
+            work(engine)
+            engine.build()
+
+    def plan_apply(self) -> ApplyPlan:
+        """What `apply` would do; changes nothing, starts no JVM."""
+        from headwater.runtime.change.applying import plan_apply
+
+        return plan_apply(self.project)
+
+    def apply(self, plan: ApplyPlan, heard: Callable[[str], None] = lambda phase: None) -> None:
+        """Bring the maintained views in line with views/: a running `headwater run` does it without stopping the
+        others, else it is done here. Returns when the change is shown; raises what kept it from being made."""
+        self.project.claim()
+        for source, lines in plan.capture.items():
+            if lines:
+                self.catalog.source(source).install(self.tables()[source])
+        if holder(self.storage) is None:
+            heard(HERE_AND_NOW)
+            self._here(lambda engine: None, apply=True)
+            return
+        self._ask(Request("apply", wanted=plan.wanted), heard)
+
+    def rebuild(self, views: Sequence[str], heard: Callable[[str], None] = lambda phase: None) -> None:
+        """Load these views again, and those that read them; the others go on meanwhile."""
+        names = [find_view(self.cut(), name) for name in views]
+        if holder(self.storage) is not None:
+            self._ask(Request("rebuild", views=names), heard)
+            return
+        heard(HERE_AND_NOW)
+        self._here(lambda engine: engine.requests.here(Request("rebuild", views=names)), build=False)
+
+    def resume(self, views: Sequence[str], heard: Callable[[str], None] = lambda phase: None) -> None:
+        """Let halted views go on from where they stopped."""
+        names = [find_view(self.cut(), name) for name in views]
+        if holder(self.storage) is not None:
+            self._ask(Request("resume", views=names), heard)
+        else:
+            heard(HERE_AND_NOW)
+            self._here(lambda engine: engine.requests.here(Request("resume", views=names)), build=False)
+        for name in names:
+            state = self.cut().views[name]
+            if state.state != "live":
+                raise HeadwaterError(f"view {name} is still halted: {state.reason}", state.fix)
+
+    def _ask(self, wanted: Request, heard: Callable[[str], None]) -> None:
+        request = ask(self.storage, wanted)
+        try:
+            while (said := answer(self.storage, request)) is None or not said.final:
+                heard(UNSEEN if said is None else said.said or said.state)
+                if holder(self.storage) is None:
+                    raise WarehouseError("the run that was asked has ended", "say it again")
+                time.sleep(0.1)
+            if said.state == "failed":
+                raise HeadwaterError(said.said, said.fix)
+        finally:
+            forget(self.storage, request)
+
+    def compact(self) -> dict[str, tuple[int, int]]:
+        """Fold history up to the horizon; rows before and after, per view."""
+        from headwater.runtime.engine import Engine
+
+        self.project.claim()
+        with Engine(self.config, self.spark, self.catalog) as engine:
+            self._start(engine, apply=False, build=False)
+            return engine.chores.compact_now()
+
+    def publish(self) -> dict[str, str]:
+        """Refresh the plain tables at the newest cut; where each is."""
+        cut = self.cut()
+        for name, pinned in Session(self.project, cut, None).resolved().items():
+            publish_view(self.storage, name, pinned, cut)
+        return {name: self.storage.uri(published_folder(name)) for name in cut.views}
+
+    # ---------------------------------------------------------------- reading
+
+    @contextmanager
+    def session(self, at: At = None) -> Iterator[Session]:
+        """One state for any number of reads, kept from clean-up while it is open."""
+        session = Session(self.project, self.cut(), at)
+        pin = PinnedCut(self.storage, session.cut, session.oldest())
+        try:
+            yield session
+        finally:
+            pin.close()
+
+    def halted(self) -> dict[ViewName, str]:
+        """The views that are not maintained any more, and why; reading one of them warns with `ViewHalted`."""
+        return Session(self.project, self.cut(), None).halted()
+
+    def read(self, view: str, at: At = None) -> DataFrame:
+        """A view's rows at the newest cut or at `at`, as a Spark DataFrame."""
+        return Session(self.project, self.cut(), at).read(view)
+
+    def sql(self, query: str, at: At = None) -> DataFrame:
+        """Any Spark SQL over all views at one state."""
+        return Session(self.project, self.cut(), at).sql(query)
+
+    def rows(self, view: str, at: At = None, limit: int | None = None) -> pa.Table:
+        return Session(self.project, self.cut(), at).rows(view, limit)
+
+    def query(self, sql: str, at: At = None) -> pa.Table:
+        return Session(self.project, self.cut(), at).query(sql)
+
+    def numbered(self) -> Seq:
+        """The newest transaction that has a number; the newest cut may not hold it yet."""
+        cut, last = self.cut(), Journal(self.storage).newest
+        return Seq(max(cut.seq, last.hi if last else 0))
+
+    def log(self, first: int | None = None, last: int | None = None) -> Iterator[dict[str, Any]]:
+        """The numbered source transactions (first … last, inclusive) with their changes, as far as they are kept."""
+        self.cut()
+        return transactions(self.storage, first, last)
+
+    # --------------------------------------------------------------- checking
+
+    def status(self, rows: bool = False) -> Status:
+        """How far sources, views and the warehouse are; connects to the sources, starts no JVM. `rows` says to count
+        the rows of large views too."""
+        return take_status(self.project, rows)
+
+    def verify(
+        self,
+        views: Sequence[str] = (),
+        at: At = None,
+        progress: Callable[[int, int | None], None] = lambda rows, total: None,
+    ) -> list[Verification]:
+        """Recompute views from the sources as of exactly their cut, and compare as bags."""
+        from headwater.runtime.change.maintained import maintained_views, plan_each
+        from headwater.runtime.reading.verify import Verifier
+
+        for _ in range(3):
+            session = Session(self.project, self.cut(), at)
+            pin = PinnedCut(self.storage, session.cut, session.oldest())
+            try:
+                names = [find_view(pin.cut, v) for v in views] or list(pin.cut.views)
+                pinned = settled_views(pin.cut, names) if at is None else session.pinned(names)
+                defined = maintained_views(self.storage, pin.cut, self.catalog)
+                plans, refused = plan_each(self.spark, defined.views, self.catalog)
+                errors = {**defined.errors, **refused}
+                for name in names:
+                    if name in errors and (views or not plans):
+                        raise errors[name]
+                verifier = Verifier(self.spark, self.config, self.catalog, pin.cut)
+                found = verifier.verify([plans[n] for n in names if n in plans], pinned, progress)
+                return [*found, *(verifier.unverified(n, pinned[n], errors.get(n)) for n in names if n not in plans)]
+            except PositionTrimmed:
+                continue  # the run moved on before our pin was seen: take a newer cut
+            finally:
+                pin.close()
+        raise WarehouseError("the views change faster than they can be pinned", "try again")
+
+
+def open_warehouse(path: str | Path = ".") -> Warehouse:
+    """Open the project at `path` or above it."""
+    return Warehouse(load_config(path))

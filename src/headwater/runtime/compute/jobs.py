@@ -1,0 +1,140 @@
+"""The Spark jobs: one per batch and view, one per first load.
+
+    wave → [expressions] → files                                         a view of plain columns needs no middle part
+    wave → [expressions] → groups (+ auxiliary files) → [HAVING, expressions] → files
+
+The parts in brackets are Spark SQL; the others are Arrow programs in `tasks`. Nothing is shuffled except rows of the
+same group, and only when a batch is large enough to have several parts. What comes back to the driver are descriptions
+of files, to be committed or forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import AccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
+
+from headwater.algebra.view import quoted
+from headwater.maintenance.aggregate import result_schema
+from headwater.model.changelog import COUNT, SEQ
+from headwater.runtime.compute.failures import in_words, telling
+from headwater.runtime.compute.plans import ViewPlan, arguments, finish, outputs, plain
+from headwater.runtime.compute.spark import spark_types
+from headwater.runtime.compute.tasks import (
+    FILE,
+    FILES,
+    AggregateWork,
+    Tally,
+    Target,
+    WaveWork,
+    aggregating,
+    core_changes,
+    read_description,
+    write_rows,
+    writing,
+)
+from headwater.warehouse.table import DataFile
+
+
+@dataclass(frozen=True)
+class Written:
+    """Files of a view's changelog and of its auxiliary changelog, not yet committed, and what they cost."""
+
+    log: tuple[DataFile, ...]
+    auxiliary: tuple[DataFile, ...]
+    tally: Tally
+
+    @property
+    def rows(self) -> int:
+        return sum(f.rows for f in self.log)
+
+
+class _TallySum(AccumulatorParam[Any]):
+    def zero(self, value: Any) -> Any:
+        return dict.fromkeys(value, 0)
+
+    def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802 # Spark's name
+        return {k: value1.get(k, 0) + value2.get(k, 0) for k in value1 | value2}
+
+
+def run_wave(
+    spark: SparkSession, plan: ViewPlan, work: WaveWork, target: Target, groups: AggregateWork | None
+) -> Written:
+    """Compute one batch of one view and write the files of its change."""
+    tally = spark.sparkContext.accumulator(asdict(Tally()), _TallySum())
+    direct = plain(plan.view)
+    tasks = spark.range(0, work.parts, 1, work.parts)
+    if groups is None and direct is not None:
+        renamed = [*direct.items(), *((n, n) for n in plan.log.names[-2:])]
+
+        @telling
+        def compute_and_write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for part in _numbers(batches):
+                core, cost = core_changes(work, part)
+                tally.add(asdict(cost))
+                rows = pa.table([core.column(c) for _, c in renamed], names=[n for n, _ in renamed])
+                yield pa.record_batch([pa.array(write_rows(target, rows.to_batches()), pa.string())], schema=FILES)
+
+        return _collected(tasks.mapInArrow(compute_and_write, spark_types(FILES)), tally)
+
+    @telling
+    def compute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in _numbers(batches):
+            core, cost = core_changes(work, part)
+            tally.add(asdict(cost))
+            yield from core.cast(plan.core).to_batches(max_chunksize=65536)
+
+    core = tasks.mapInArrow(compute, spark_types(plan.core))
+    return _collected(finish_rows(plan, core, target, groups, work.parts), tally)
+
+
+def finish_rows(plan: ViewPlan, core: DataFrame, target: Target, groups: AggregateWork | None, parts: int) -> DataFrame:
+    """From the core's rows to files of the view: the part that waves and first loads share."""
+    if groups is None:
+        return outputs(plan.view, core).mapInArrow(writing(target), spark_types(FILES))
+    assert plan.view.aggregation is not None
+    prepared = arguments(plan.view, core)
+    keys = [quoted(k.name) for k in plan.view.aggregation.keys]
+    if not keys:
+        prepared = (_never_nothing(prepared) if groups.first else prepared).coalesce(1)
+    elif parts > 1:
+        prepared = prepared.repartition(parts, *keys)
+    schema = pa.schema([*result_schema(plan.view.aggregation, plan.types), pa.field(FILE, pa.string())])
+    grouped = prepared.mapInArrow(aggregating(groups), spark_types(schema))
+    finished = finish(plan.view, grouped, passing=f"{quoted(FILE)} IS NOT NULL")
+    return finished.mapInArrow(writing(target), spark_types(FILES))
+
+
+def _never_nothing(prepared: DataFrame) -> DataFrame:
+    """The same rows and one that counts 0. Without GROUP BY there is one group even of nothing, but Spark makes no task
+    for a relation that it knows, or learns while running, to be empty: nobody would be there to say so."""
+    nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in prepared.schema if f.name not in (COUNT, SEQ)]
+    zeros = [F.lit(0).cast("bigint").alias(name) for name in (COUNT, SEQ)]
+    one = prepared.sparkSession.range(1).select(*nulls, *zeros)
+    return prepared.unionByName(one)
+
+
+def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _collected(files: DataFrame, tally: Any) -> Written:
+    with in_words():
+        rows = files.collect()
+    return written([row[0] for row in rows], tally.value)
+
+
+def written(descriptions: Sequence[str], cost: dict[str, Any] | None = None) -> Written:
+    """Sort descriptions of files by the table they belong to."""
+    files = [read_description(text) for text in descriptions]
+    return Written(
+        tuple(f for kind, f in files if kind == "log"),
+        tuple(f for kind, f in files if kind == "auxiliary"),
+        Tally(**cost) if cost else Tally(),
+    )

@@ -1,0 +1,199 @@
+"""A view made ready to run: its definition, and the types Spark gives its expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
+from pyspark.sql.types import DoubleType, FloatType, StructField
+
+from headwater.algebra.conditions import check_equalities
+from headwater.algebra.meanings import surprises
+from headwater.algebra.view import Output, ViewDefinition, quoted
+from headwater.maintenance.aggregate import auxiliary_schema
+from headwater.maintenance.wave import core_schema
+from headwater.model.changelog import COUNT, SEQ
+from headwater.model.consistency import Level
+from headwater.model.errors import ViewSqlError
+from headwater.model.names import SourceName, TableName, ViewName, view_table
+from headwater.model.schema import TableSchema
+from headwater.runtime.compute.determinism import check_determinism
+from headwater.runtime.compute.representable import check_sums, check_types
+from headwater.runtime.compute.spark import arrow_types, spark_types
+from headwater.runtime.project.fingerprints import fingerprint, needed_schema
+
+
+@dataclass(frozen=True)
+class ViewPlan:
+    """`schemas` are the columns the view needs of each table, `core` those of its core, `log` those of its changelog,
+    `types` the aggregation's keys, arguments and calls."""
+
+    view: ViewDefinition
+    schemas: Mapping[TableName, pa.Schema]
+    core: pa.Schema
+    log: pa.Schema
+    types: Mapping[str, pa.DataType]
+    fingerprint: str
+    parents: Mapping[ViewName, ViewPlan] = field(default_factory=dict)
+    surprises: tuple[str, ...] = ()
+    """What its SQL means here and would not mean at a source, for the person who plans it."""
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The view's own columns."""
+        return pa.schema([f for f in self.log if f.name not in (COUNT, SEQ)])
+
+    @property
+    def auxiliary(self) -> pa.Schema | None:
+        """The columns of its auxiliary view; a view that is recomputed needs none."""
+        if self.view.aggregation is None or self.view.level is Level.PERIODIC:
+            return None
+        return auxiliary_schema(self.view.aggregation, self.types)
+
+    @property
+    def base(self) -> frozenset[TableName]:
+        """Every table of a source that can change it, by itself or through the views it reads."""
+        return frozenset(self.view.base_tables).union(*(parent.base for parent in self.parents.values()))
+
+    @property
+    def sources(self) -> tuple[SourceName, ...]:
+        return tuple(sorted({table.source for table in self.base}))
+
+
+def plan_views(
+    spark: SparkSession,
+    views: Mapping[ViewName, ViewDefinition],
+    tables: Mapping[ViewName, Mapping[TableName, TableSchema]],
+) -> dict[ViewName, ViewPlan]:
+    """Plan several views, parents before their children."""
+    plans: dict[ViewName, ViewPlan] = {}
+    for name, view in views.items():
+        plans[name] = plan_view(spark, view, tables[name], {p: plans[p] for p in view.parents})
+    return plans
+
+
+def plan_view(
+    spark: SparkSession,
+    view: ViewDefinition,
+    tables: Mapping[TableName, TableSchema],
+    parents: Mapping[ViewName, ViewPlan],
+) -> ViewPlan:
+    """Have Spark check the view's expressions; raises ViewSqlError with Spark's own reason."""
+    spark = spark.newSession()  # temporary views of its own: others may be planning or checking now
+    schemas = {name: needed_schema(view, tables[name]) for name in view.base_tables}
+    schemas |= {view_table(parent.view.name): _columns_of(view, parent) for parent in parents.values()}
+    check_equalities(view, schemas)
+    core = core_schema(view, schemas)
+    empty = spark.createDataFrame([], spark_types(core))
+    types: dict[str, pa.DataType] = {}
+    try:
+        if view.aggregation:
+            prepared = arguments(view, empty)
+            check_types(view, prepared.schema)
+            check_sums(view, arrow_types(prepared.schema))
+            grouped = _grouped(view, prepared)
+            result = finish(view, grouped)
+            check_types(view, grouped.schema, result.schema)
+            types = {f.name: f.type for f in (*arrow_types(prepared.schema), *arrow_types(grouped.schema))}
+        else:
+            result = outputs(view, empty)
+            check_types(view, result.schema)
+        # the query as a whole must mean the same to Spark: a cheap check that it can be recomputed
+        for name in view.tables:
+            spark.createDataFrame([], spark_types(schemas[name])).createOrReplaceTempView(quoted(str(name)))
+        check_determinism(view, spark.sql(view.recompute))
+    except PySparkException as error:
+        raise ViewSqlError(
+            f"view {view.name} ({view.file}:{view.line}): Spark refuses it: {reason(error)}",
+            "expressions are Spark SQL; cast where types do not fit",
+        ) from None
+    finally:
+        for name in view.tables:
+            spark.catalog.dropTempView(quoted(str(name)))
+    fields = [pa.field(f.name, f.type) for f in arrow_types(result.schema) if f.name not in (COUNT, SEQ)]
+    log = pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
+    mark = fingerprint(view, tables, [parents[p].fingerprint for p in view.parents])
+    return ViewPlan(view, schemas, core, log, types, mark, dict(parents), surprises(view, schemas))
+
+
+def _columns_of(view: ViewDefinition, parent: ViewPlan) -> pa.Schema:
+    """The columns of a parent that a view needs."""
+    wanted = {c for o in view.occurrences if o.table == view_table(parent.view.name) for c in o.columns}
+    return pa.schema([f for f in parent.columns if f.name in wanted])
+
+
+def outputs(view: ViewDefinition, core: DataFrame) -> DataFrame:
+    """σ and π: the view's columns from its core."""
+    return _selected(_filtered(core, view.residual), view.outputs)
+
+
+def arguments(view: ViewDefinition, core: DataFrame) -> DataFrame:
+    """The aggregation's keys and arguments from the core."""
+    assert view.aggregation is not None
+    return _selected(_filtered(core, view.residual), (*view.aggregation.keys, *view.aggregation.arguments))
+
+
+def finish(view: ViewDefinition, grouped: DataFrame, passing: str = "") -> DataFrame:
+    """HAVING and the output expressions over groups; rows where `passing` holds are let through HAVING."""
+    assert view.aggregation is not None
+    if view.aggregation.having:
+        condition = f"({view.aggregation.having})"
+        grouped = grouped.where(f"{passing} OR {condition}" if passing else condition)
+    extra = [c for c in grouped.columns if c.startswith("__") and c not in (COUNT, SEQ)]
+    return _selected(grouped, view.aggregation.outputs, extra)
+
+
+def plain(view: ViewDefinition) -> dict[str, str] | None:
+    """Core column → name, where the view's expressions are nothing but columns and Spark has nothing to compute."""
+    wanted = (*view.aggregation.keys, *view.aggregation.arguments) if view.aggregation else view.outputs
+    core = {quoted(o.core(c)): o.core(c) for o in view.occurrences for c in o.columns}
+    if view.residual or any(o.expression not in core for o in wanted):
+        return None
+    return {o.name: core[o.expression] for o in wanted}
+
+
+def reason(error: PySparkException) -> str:
+    """The first sentence of Spark's message, without its plan dump."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return text.split(" SQLSTATE")[0]
+
+
+def _filtered(frame: DataFrame, conditions: tuple[str, ...]) -> DataFrame:
+    for condition in conditions:
+        frame = frame.where(condition)
+    return frame
+
+
+def _selected(frame: DataFrame, wanted: tuple[Output, ...], extra: list[str] | None = None) -> DataFrame:
+    columns = [F.expr(o.expression).alias(o.name) for o in wanted]
+    chosen = frame.select(*columns, *(F.col(quoted(n)) for n in (COUNT, SEQ, *(extra or ()))))
+    return chosen.withColumns({f.name: _one_zero(f) for f in chosen.schema if isinstance(f.dataType, _FLOATS)})
+
+
+_FLOATS = (DoubleType, FloatType)
+
+
+def _one_zero(field: StructField) -> Column:
+    """−0.0 as 0.0. They are equal, and Spark's own groups make one of them, so a row that was read back and one that
+    was computed would not cancel."""
+    value = F.col(quoted(field.name))
+    return F.when(value == 0, F.lit(0.0).cast(field.dataType)).otherwise(value)
+
+
+def _grouped(view: ViewDefinition, prepared: DataFrame) -> DataFrame:
+    """The aggregation as Spark itself would do it, for its types only."""
+    assert view.aggregation is not None
+    calls = []
+    for call in view.aggregation.calls:
+        argument = "*" if call.argument is None else quoted(call.argument)
+        distinct = "DISTINCT " if call.distinct else ""
+        calls.append(F.expr(f"{call.function}({distinct}{argument})").alias(call.name))
+    keys = [F.col(k.name) for k in view.aggregation.keys]
+    marks = [F.lit(0).cast("bigint").alias(COUNT), F.lit(0).cast("bigint").alias(SEQ)]
+    grouped = prepared.groupBy(*keys).agg(*calls, F.count("*").alias("__rows"))
+    names = [k.name for k in view.aggregation.keys] + [c.name for c in view.aggregation.calls]
+    return grouped.select(*names, *marks)

@@ -1,0 +1,174 @@
+"""Copies of source tables as of one cut, chunk by chunk: for first loads and for checks.
+
+Each chunk is a short read of its own, exact as of the cut however long the whole takes, and becomes one file, whole or
+not at all. So an interrupted copy goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.model.changelog import COUNT
+from headwater.model.conditions import Condition
+from headwater.model.names import Position, Seq, SourceName, TableName
+from headwater.model.schema import Identities
+from headwater.model.source import Chunk
+from headwater.runtime.compute.copying import ScanWork, staging, staging_name
+from headwater.runtime.compute.failures import in_words
+from headwater.runtime.compute.plans import ViewPlan
+from headwater.runtime.compute.spark import spark_types
+from headwater.runtime.project.catalog import SourceCatalog
+from headwater.runtime.project.config import Config
+from headwater.storage import Storage
+
+FOLDER = "loads"
+
+Progress = Callable[[int, int | None], None]
+"""Called with rows copied so far and, if known, rows in all."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is copied of one table: the columns all views together need, and conditions they all share."""
+
+    schema: pa.Schema
+    conditions: tuple[Condition, ...]
+
+
+def wanted(plans: Sequence[ViewPlan]) -> dict[TableName, Wanted]:
+    """What several views together need of their tables."""
+    result: dict[TableName, Wanted] = {}
+    for plan in plans:
+        for occurrence in plan.view.occurrences:
+            if occurrence.table.is_view:
+                continue
+            schema = plan.schemas[occurrence.table]
+            known = result.get(occurrence.table)
+            if known is None:
+                result[occurrence.table] = Wanted(schema, occurrence.conditions)
+                continue
+            more = [f for f in schema if f.name not in known.schema.names]
+            shared = tuple(c for c in known.conditions if c in occurrence.conditions)
+            result[occurrence.table] = Wanted(pa.schema([*known.schema, *more]), shared)
+    return result
+
+
+@dataclass(frozen=True)
+class StagedCut:
+    """The cut that is copied. `owner` names a copy for one purpose only; without it, whoever wants the same goes on
+    with it."""
+
+    seq: Seq
+    positions: Mapping[SourceName, Position]
+    owner: str = ""
+    identities: Mapping[TableName, Identities] = field(default_factory=dict)
+    """Which columns are meant, where that is known."""
+
+
+class Staging:
+    """The copies of one cut. `tables` gives them to Spark."""
+
+    def __init__(self, spark: SparkSession, config: Config, catalog: SourceCatalog, at: StagedCut) -> None:
+        self._spark, self._config, self._catalog, self._at = spark, config, catalog, at
+        self._storage = Storage(config.warehouse)
+        self._folders: dict[TableName, str] = {}
+        self._schemas: dict[TableName, pa.Schema] = {}
+        self._chunks: dict[TableName, list[Chunk]] = {}
+
+    @property
+    def seq(self) -> Seq:
+        """The transaction up to which the copies reach."""
+        return self._at.seq
+
+    def copy(self, tables: Mapping[TableName, Wanted], progress: Progress) -> None:
+        """Copy what is not copied yet."""
+        if not self._at.owner:
+            self._forget_others(tables)
+        done, done_lock, sizes = [0], threading.Lock(), []
+        for name, want in tables.items():
+            self._chunks[name] = self._plan_chunks(name, want)
+            size = self._catalog.described(name.source)[name].rows
+            sizes.append(size if size is not None else 0)
+        total = sum(sizes)
+        progress(0, total or None)
+
+        def advance(rows: int) -> None:
+            with done_lock:
+                done[0] += rows
+                progress(done[0], max(total, done[0]) if total else None)
+
+        with ThreadPoolExecutor(max_workers=2, thread_name_prefix="headwater-copy") as pool:
+            copies = [pool.submit(self._copy_table, n, w, advance) for n, w in tables.items()]
+            try:
+                for copy in copies:
+                    copy.result()
+            except BaseException:  # an interruption does not wait for tables that were not begun
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def table(self, name: TableName) -> DataFrame:
+        """A copied table, with COUNT."""
+        schema = pa.schema([*self._schemas[name], pa.field(COUNT, pa.int64())])
+        files = [self._storage.uri(f"{self._folders[name]}/{staging_name(c)}") for c in self._chunks[name]]
+        return self._spark.read.schema(spark_types(schema)).parquet(*files)
+
+    def remove(self) -> None:
+        for folder in self._folders.values():
+            self._storage.delete_folder(folder.rpartition("/")[0])
+
+    def _copy_table(self, name: TableName, want: Wanted, advance: Callable[[int], None]) -> None:
+        chunks, folder = self._chunks[name], self._folders[name]
+        there = set(self._storage.names(folder))
+        missing = [c for c in chunks if staging_name(c) not in there]
+        advance(sum(c.rows or 0 for c in chunks if c not in missing))
+        work = ScanWork(
+            self._storage,
+            folder,
+            self._config.sources[name.source],
+            self._at.positions[name.source],
+            tuple(want.schema.names),
+            want.schema,
+            tuple(missing),
+            want.conditions,
+            {name: self._at.identities[name]} if name in self._at.identities else {},
+        )
+        # a few chunks per job, so that progress is seen and an interruption loses little
+        width = 4 * self._spark.sparkContext.defaultParallelism
+        for start in range(0, len(missing), width):
+            stop = min(start + width, len(missing))
+            tasks = self._spark.range(start, stop, 1, stop - start)
+            with in_words():
+                rows = tasks.mapInArrow(staging(work), "chunk bigint, rows bigint").collect()
+            advance(sum(r["rows"] for r in rows))
+
+    def _plan_chunks(self, name: TableName, want: Wanted) -> list[Chunk]:
+        folder = f"{self._root(name, want)}/{quote(str(name), safe='')}"
+        self._folders[name], self._schemas[name] = folder, want.schema
+        saved = self._storage.get(f"{folder}/chunks.json")
+        if saved is not None:
+            return [Chunk(name, c["number"], tuple(c["bounds"]), c["rows"]) for c in json.loads(saved)]
+        chunks = self._catalog.source(name.source).chunks(name, self._config.chunk_rows)
+        raw = [{"number": c.number, "bounds": c.bounds, "rows": c.rows} for c in chunks]
+        self._storage.put(f"{folder}/chunks.json", json.dumps(raw).encode())
+        return chunks
+
+    def _root(self, name: TableName, want: Wanted) -> str:
+        if self._at.owner:
+            return f"{FOLDER}/{self._at.owner}"
+        about = (self._at.seq, sorted(self._at.positions.items()), str(name), str(want.schema), str(want.conditions))
+        return f"{FOLDER}/{self._at.seq}-{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
+
+    def _forget_others(self, tables: Mapping[TableName, Wanted]) -> None:
+        mine = {self._root(name, want).rpartition("/")[2] for name, want in tables.items()}
+        for folder in self._storage.names(FOLDER):
+            if folder not in mine and not folder.startswith(("verify-", "refresh-", "point")):
+                self._storage.delete_folder(f"{FOLDER}/{folder}")

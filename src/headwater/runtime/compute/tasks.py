@@ -1,0 +1,391 @@
+"""What runs inside Spark tasks: asking the sources, the wave, aggregation, writing files.
+
+Everything here works on Arrow and is called by `mapInArrow`; the values that describe the work are pickled into the
+closures. Connections to sources are kept per worker process.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headwater.algebra.view import Aggregation, ViewDefinition
+from headwater.integrator.journal import Segment, read_changes, within
+from headwater.maintenance.aggregate import Batch, aggregate, auxiliary_schema, result_schema
+from headwater.maintenance.keys import key_set
+from headwater.maintenance.wave import Ask, wave
+from headwater.model.changelog import COUNT, SEQ, UNFIT, consolidate, fold
+from headwater.model.conditions import meets
+from headwater.model.errors import ConfigError, SourceUnavailable
+from headwater.model.names import Position, SourceName, TableName
+from headwater.model.schema import Identities
+from headwater.model.source import ORDINAL, Question, Source, SourceSpec
+from headwater.runtime.compute.failures import telling
+from headwater.runtime.compute.unfit import represented
+from headwater.sources import connect
+from headwater.storage import Storage
+from headwater.warehouse.table import DataFile, write_file
+
+Batches = Iterator[pa.RecordBatch]
+
+FILE = "__file"
+FILES = pa.schema([pa.field(FILE, pa.string())])
+ROWS_PER_FILE = 1_000_000
+ASK_COST = 7
+"""Asking for one key costs about as much as scanning this many rows (SQLite, 1M rows: 2.2 µs a key, 0.34 µs a row)."""
+
+_connected: dict[SourceSpec, Source] = {}
+
+
+@contextmanager
+def reachable() -> Iterator[None]:
+    """In a task, a source that is not there is one that has gone away: the driver has seen it. Trying again helps."""
+    try:
+        yield
+    except ConfigError as error:
+        raise SourceUnavailable(error.what, error.fix) from error
+
+
+def connected(spec: SourceSpec) -> Source:
+    """This process's connection to a source."""
+    if spec not in _connected:
+        _connected[spec] = connect(spec)
+    return _connected[spec]
+
+
+@dataclass(frozen=True)
+class ParentFiles:
+    """A view that another one reads, at a batch's end: the files of its changelog that hold rows of the batch, and all
+    those that make up its state."""
+
+    changes: tuple[str, ...]
+    state: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WaveWork:
+    """One batch of one view, in `parts` parts: the transactions (lo, hi]. `positions` are the sources' after the last
+    of `segments`, which may lie beyond `hi`."""
+
+    view: ViewDefinition
+    storage: Storage
+    segments: tuple[Segment, ...]
+    lo: int
+    hi: int
+    positions: Mapping[SourceName, Position]
+    specs: Mapping[SourceName, SourceSpec]
+    schemas: Mapping[TableName, pa.Schema]
+    sizes: Mapping[TableName, int]
+    leading: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
+    """Per table, the columns some index begins with; a table not mentioned is taken to have what is needed."""
+    parents: Mapping[TableName, ParentFiles] = field(default_factory=dict)
+    identities: Mapping[TableName, Identities] = field(default_factory=dict)
+    """The columns the view was loaded from: answers about others are refused."""
+    parts: int = 1
+    every: int = 1
+    """Every so many transactions are a state of the view; 0: the whole batch is one."""
+
+    def labels(self, seqs: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The state that first shows each transaction. What lies beyond the batch keeps its number."""
+        shown = np.full(len(seqs), self.hi) if not self.every else -(-seqs // self.every) * self.every
+        return np.where(seqs <= self.hi, np.minimum(shown, self.hi), seqs)
+
+
+@dataclass
+class Tally:
+    """What a part of a wave cost."""
+
+    questions: int = 0
+    keys: int = 0
+    scans: int = 0
+    answers: int = 0
+    changes: int = 0
+    seconds_asking: float = 0.0
+    seconds: float = 0.0
+
+    def plus(self, other: Tally) -> Tally:
+        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
+        return Tally(**{name: mine + theirs for (name, mine), theirs in pairs})
+
+
+def scans(question: Question, rows: int, leading: frozenset[str] | None = None) -> bool:
+    """Whether reading the whole table is cheaper than asking for the keys: there are many, or no index finds them."""
+    if not question.key or question.keys.num_rows * ASK_COST > rows:
+        return True
+    return leading is not None and leading.isdisjoint(question.key)
+
+
+def core_changes(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
+    """Run the wave for one part of a batch."""
+    started, tally = time.perf_counter(), Tally()
+    journal = {t: _journal(work, t) for t in work.view.tables}
+    mine = {t: _part(within(rows, work.lo, work.hi), work, part) for t, rows in journal.items()}
+    tally.changes = sum(rows.num_rows for rows in mine.values())
+    running = wave(work.view, journal, mine)
+    try:
+        ask = next(running)
+        while True:
+            ask = running.send(_answer(work, ask, tally))
+    except StopIteration as stop:
+        tally.seconds = time.perf_counter() - started
+        return stop.value, tally
+
+
+def _journal(work: WaveWork, table: TableName) -> pa.Table:
+    """The changes of a table after `lo`, as far as the questions' positions reach."""
+    wanted = pa.schema([*work.schemas[table], pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
+    if table.is_view:
+        rows = within(_read_files(work, work.parents[table].changes, wanted), work.lo, work.hi)
+    else:
+        found = read_changes(work.storage, work.segments, table, work.lo, work.segments[-1].hi)
+        if found is not None and UNFIT in found.column_names:
+            wanted = wanted.append(pa.field(UNFIT, pa.string()))
+        rows = wanted.empty_table() if found is None else found.select(wanted.names).cast(wanted)
+    if work.every != 1:
+        seqs = work.labels(rows.column(SEQ).to_numpy())
+        rows = consolidate(rows.set_column(rows.schema.get_field_index(SEQ), SEQ, pa.array(seqs)))
+    return represented(rows, table, work.view) if UNFIT in rows.column_names else rows
+
+
+def _read_files(work: WaveWork, paths: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Files of a changelog, these columns."""
+    parts = [
+        pq.read_table(path, columns=schema.names, filesystem=work.storage.filesystem, partitioning=None)
+        for path in paths
+    ]
+    return pa.concat_tables([p.select(schema.names).cast(schema) for p in parts]) if parts else schema.empty_table()
+
+
+def _part(rows: pa.Table, work: WaveWork, part: int) -> pa.Table:
+    """A contiguous range of transactions; with few of them, every parts-th row."""
+    if work.parts == 1:
+        return rows
+    seqs = rows.column(SEQ).to_numpy()
+    span = work.hi - work.lo
+    if not work.every or span < 4 * work.parts:
+        return rows.take(pa.array(np.arange(part, len(seqs), work.parts)))
+    low, high = (work.lo + span * k // work.parts for k in (part, part + 1))
+    return rows.filter(pa.array((seqs > low) & (seqs <= high)))
+
+
+def _answer(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
+    question, started = ask.question, time.perf_counter()
+    tally.questions += 1
+    tally.keys += question.keys.num_rows
+    columns = [work.schemas[question.table].field(c) for c in question.columns]
+    schema = pa.schema([pa.field(ORDINAL, pa.int64()), *columns, pa.field(COUNT, pa.int64())])
+    batches: Batches
+    if question.table.is_view:
+        tally.scans += 1
+        batches = _find(question, _parent_state(work, question).to_batches())
+    elif scans(question, work.sizes.get(question.table, 0), work.leading.get(question.table)):
+        tally.scans += 1
+        batches = _find(question, _scanned(work, question))
+    else:
+        source = _expecting(work, question.table)
+        batches = source.ask(question, work.positions[question.table.source])
+    with reachable():
+        parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
+    answer = pa.concat_tables(parts) if parts else schema.empty_table()
+    tally.answers += answer.num_rows
+    tally.seconds_asking += time.perf_counter() - started
+    return answer
+
+
+def _expecting(work: WaveWork, table: TableName) -> Source:
+    """The source of a table, told which columns the view means."""
+    source = connected(work.specs[table.source])
+    source.expect(work.identities)
+    return source
+
+
+def _scanned(work: WaveWork, question: Question) -> Batches:
+    """Every row of a table as of the batch's positions."""
+    source = _expecting(work, question.table)
+    at = work.positions[question.table.source]
+    read = tuple(dict.fromkeys((*question.columns, *question.key)))
+    for chunk in source.chunks(question.table, 4_000_000):
+        yield from source.scan(chunk, read, at, question.conditions)
+
+
+def _parent_state(work: WaveWork, question: Question) -> pa.Table:
+    """The rows of a view at the batch's end."""
+    names = dict.fromkeys((*question.columns, *question.key))
+    fields = [work.schemas[question.table].field(n) for n in names]
+    schema = pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
+    rows = _read_files(work, work.parents[question.table].state, schema)
+    return fold(meets(within(rows, -1, work.hi), question.conditions).drop_columns([SEQ]))
+
+
+def _find(question: Question, batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Answer a question by reading everything: every row finds the number of its key."""
+    if question.key:
+        keys, (numbers,) = key_set([[question.keys.column(k) for k in question.key]])
+        ordinal_of = np.empty(len(keys), np.int64)
+        ordinal_of[numbers] = np.arange(len(numbers))
+    for batch in batches:
+        rows = pa.Table.from_batches([batch])
+        if question.key:
+            found = keys.numbers([rows.column(k) for k in question.key])
+            known = found >= 0
+            rows, ordinals = rows.filter(pa.array(known)), ordinal_of[found[known]]
+        else:
+            ordinals = np.zeros(rows.num_rows, np.int64)
+        rows = rows.select([*question.columns, COUNT]).add_column(0, ORDINAL, pa.array(ordinals))
+        yield from rows.to_batches()
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where rows of a changelog table go, before anything refers to them. `kind` tells tables apart afterwards."""
+
+    storage: Storage
+    folder: str
+    label: str
+    schema: pa.Schema
+    kind: str = "log"
+
+
+def described(kind: str, file: DataFile) -> str:
+    return json.dumps({"kind": kind, **asdict(file)})
+
+
+def read_description(text: str) -> tuple[str, DataFile]:
+    raw = json.loads(text)
+    return raw.pop("kind"), DataFile(**raw)
+
+
+def write_rows(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    """Write rows as files of the target's table, a million rows each; yields a description of every file."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= ROWS_PER_FILE:
+            yield _write(target, waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield _write(target, waiting)
+
+
+def _write(target: Target, batches: Sequence[pa.RecordBatch]) -> str:
+    rows = pa.Table.from_batches(batches).select(target.schema.names).cast(target.schema)
+    return described(target.kind, write_file(target.storage, target.folder, rows, target.label))
+
+
+def writing(target: Target) -> Callable[[Batches], Batches]:
+    """For mapInArrow: rows in, descriptions of files out. Descriptions made earlier (in column FILE) pass through."""
+
+    @telling
+    def write(batches: Batches) -> Batches:
+        passed: list[str] = []
+
+        def rows() -> Batches:
+            for batch in batches:
+                if FILE not in batch.schema.names:
+                    yield batch
+                    continue
+                passed.extend(batch.column(FILE).drop_null().to_pylist())
+                yield batch.filter(pc.is_null(batch.column(FILE))).drop_columns([FILE])
+
+        files = list(write_rows(target, rows()))
+        yield pa.record_batch([pa.array([*passed, *files], pa.string())], schema=FILES)
+
+    return write
+
+
+@dataclass(frozen=True)
+class AggregateWork:
+    """The aggregation of one batch, over the auxiliary view's files so far."""
+
+    aggregation: Aggregation
+    types: Mapping[str, pa.DataType]
+    state_files: tuple[str, ...]
+    """Paths of the auxiliary changelog's files, as its file system wants them."""
+    target: Target
+    hi: int
+    first: bool = False
+
+
+def aggregating(work: AggregateWork) -> Callable[[Batches], Batches]:
+    """For mapInArrow: the core's keys and arguments in, changes of groups out; all rows of a group in one partition.
+    The auxiliary view's files are written here, and described in column FILE."""
+    out = pa.schema([*result_schema(work.aggregation, work.types), pa.field(FILE, pa.string())])
+    names = [o.name for o in (*work.aggregation.keys, *work.aggregation.arguments)]
+    schema = pa.schema([pa.field(n, work.types[n]) for n in names] + [pa.field(n, pa.int64()) for n in (COUNT, SEQ)])
+
+    @telling
+    def run(batches: Batches) -> Batches:
+        parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
+        delta = consolidate(pa.concat_tables(parts)) if parts else schema.empty_table()
+        if not delta.num_rows and not (work.first and not work.aggregation.keys):
+            return
+        state = _state(work, delta)
+        rows, auxiliary = aggregate(work.aggregation, work.types, Batch(delta, state, work.hi, work.first))
+        files = list(write_rows(work.target, auxiliary.to_batches()))
+        table = rows.append_column(FILE, pa.nulls(rows.num_rows, pa.string()))
+        yield from table.cast(out).to_batches(max_chunksize=65536)
+        if files:
+            empty = [pa.nulls(len(files), f.type) for f in out if f.name != FILE]
+            yield pa.record_batch([*empty, pa.array(files, pa.string())], schema=out)
+
+    return run
+
+
+def _state(work: AggregateWork, delta: pa.Table) -> pa.Table:
+    """The folded auxiliary rows of the groups that the delta touches."""
+    schema = auxiliary_schema(work.aggregation, work.types)
+    keys = [k.name for k in work.aggregation.keys]
+    touched = _Membership([delta.column(k) for k in keys]) if keys else None
+    parts = []
+    for path in work.state_files:
+        rows = pq.read_table(path, filesystem=work.target.storage.filesystem, partitioning=None)
+        rows = rows.select(schema.names).cast(schema)
+        if touched is not None:
+            rows = rows.filter(pa.array(touched.holds([rows.column(k) for k in keys])))
+        parts.append(rows)
+    return fold(pa.concat_tables(parts) if parts else schema.empty_table())
+
+
+class _Membership:
+    """A set of keys in which NULL is a value like any other."""
+
+    def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
+        # a NULL becomes a flag of its own beside a default, so that plain key sets can be used
+        self._keys, _ = key_set([self._flagged(columns)])
+
+    def holds(self, columns: Sequence[pa.ChunkedArray]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return self._keys.numbers(self._flagged(columns)) >= 0
+
+    @staticmethod
+    def _flagged(columns: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+        flagged = []
+        for column in columns:
+            flagged.append(pc.is_null(column))
+            filler = pa.array([_filler(column.type)], column.type)[0]
+            flagged.append(pc.fill_null(column, filler))
+        return flagged
+
+
+def _filler(kind: pa.DataType) -> object:
+    """Any value of the type will do: the flag beside it says that it stands for NULL."""
+    if pa.types.is_string(kind):
+        return ""
+    if pa.types.is_binary(kind):
+        return b""
+    if pa.types.is_decimal(kind):
+        return Decimal(0)
+    if pa.types.is_date(kind):
+        return dt.date(1970, 1, 1)
+    return False if pa.types.is_boolean(kind) else pa.scalar(0, pa.int64()).cast(kind).as_py()

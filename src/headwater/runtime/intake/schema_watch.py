@@ -1,0 +1,187 @@
+"""Watching the sources' tables: a view whose columns are no longer those it was loaded from is halted, with the reason.
+
+The adapters compare in every snapshot they read, so nothing is told or answered across such a change; here it is found
+out which views it concerns. Looked at when a source refuses, and from time to time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from headwater.model.errors import HeadwaterError, PositionTrimmed
+from headwater.model.names import SourceName, TableName
+from headwater.model.schema import Identities, Identity, TableSchema
+from headwater.model.source import Capture, Source
+from headwater.runtime.commit.views import Halt
+from headwater.runtime.compute.plans import ViewPlan
+from headwater.runtime.project.catalog import SourceCatalog
+
+SECONDS = 5.0
+LOAD_AGAIN = "'headwater apply' loads it again"
+MEND = "change it back or change the view, then 'headwater apply' loads it again"
+SETUP = "run 'headwater setup', then 'headwater apply', which loads it again"
+
+
+@dataclass(frozen=True)
+class Watched:
+    plan: ViewPlan
+    identities: Mapping[TableName, Identities]
+    """Empty for a view that is yet to be loaded."""
+
+
+class SchemaWatch:
+    """Knows which views rely on which columns, and names views to halt. Views are known by their fingerprints: one that
+    is being replaced has two."""
+
+    def __init__(self, catalog: SourceCatalog) -> None:
+        self._catalog = catalog
+        self._watched: dict[str, Watched] = {}
+        self._broken: set[str] = set()
+        self._last: dict[SourceName, float] = {}
+
+    def add(self, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> None:
+        """Watch the tables of this view too."""
+        self._watched[plan.fingerprint] = Watched(plan, identities)
+        self._broken.discard(plan.fingerprint)
+
+    def limit_to(self, plans: Iterable[ViewPlan]) -> None:
+        """Watch the tables of these views only."""
+        wanted = {plan.fingerprint for plan in plans}
+        self._watched = {mark: one for mark, one in self._watched.items() if mark in wanted}
+
+    def broke(self, marks: Iterable[str]) -> None:
+        """These views cannot go on from where they are: what happens at their tables need not be told for them."""
+        self._broken |= set(marks)
+
+    @property
+    def sources(self) -> set[SourceName]:
+        """The sources that views rely on: what they tell must not be interrupted."""
+        return {source for one in self._whole() for source in one.plan.sources}
+
+    def columns(self, source: SourceName) -> dict[TableName, tuple[str, ...]]:
+        """The tables to poll at a source, with the columns that some view uses."""
+        used: dict[TableName, dict[str, None]] = {}
+        for one in self._whole():
+            for table in one.plan.view.base_tables:
+                if table.source == source:
+                    used.setdefault(table, {}).update(dict.fromkeys(one.plan.schemas[table].names))
+        return {table: tuple(used[table]) for table in sorted(used)}
+
+    def expected(self, source: SourceName) -> dict[TableName, Identities]:
+        """Which columns the views mean."""
+        found: dict[TableName, dict[str, Identity]] = {}
+        for one in self._whole():
+            for table, columns in one.identities.items():
+                if table.source == source:
+                    found.setdefault(table, {}).update(columns)
+        return dict(found)
+
+    def check(self, source: SourceName) -> dict[str, Halt]:
+        """Compare what the views rely on with what the source has now; newly unfit views and why."""
+        self._last[source] = time.monotonic()
+        try:
+            adapter = self._catalog.source(source)
+            now = Present(adapter, self._catalog.refresh(source), adapter.capture())
+        except HeadwaterError:
+            return {}  # not now: the poller reports that the source is away
+        found: dict[str, Halt] = {}
+        for mark, one in self._watched.items():
+            if mark not in self._broken:
+                halt = broken_by(one, now)
+                if halt is not None:
+                    found[mark] = halt
+        self.broke(found)
+        return found
+
+    def lost(self, source: SourceName, error: HeadwaterError) -> dict[str, Halt]:
+        """The source's past is another one: every view that reads it halts."""
+        found = {
+            mark: halt_by(error)
+            for mark, one in self._watched.items()
+            if mark not in self._broken and source in one.plan.sources
+        }
+        self.broke(found)
+        return found
+
+    def due(self, reachable: Collection[SourceName]) -> dict[str, Halt]:
+        """Check one of the reachable sources, if it is time."""
+        now = time.monotonic()
+        sources = {t.source for one in self._whole() for t in one.plan.view.base_tables}
+        for source in sorted(sources & set(reachable)):
+            if now - self._last.setdefault(source, now) > SECONDS:
+                return self.check(source)
+        return {}
+
+    def _whole(self) -> list[Watched]:
+        return [one for mark, one in self._watched.items() if mark not in self._broken]
+
+
+def halt_by(error: HeadwaterError) -> Halt:
+    """Halted by what a source said. That a position is forgotten helps an adapter's caller, not a person."""
+    fix = "" if isinstance(error, PositionTrimmed) else error.fix
+    return Halt(error.what, fix or LOAD_AGAIN)
+
+
+@dataclass(frozen=True)
+class Present:
+    """A source as it is now, asked once however many views read it."""
+
+    adapter: Source
+    tables: Mapping[TableName, TableSchema]
+    capture: Capture | None
+    _known: dict[TableName, Identities] = field(default_factory=dict)
+
+    def identities(self, table: TableName, columns: Collection[str]) -> Identities:
+        """Which columns these names of a table stand for."""
+        if table not in self._known:
+            supported = [c.name for c in self.tables[table].supported()]
+            self._known[table] = self.adapter.identities({table: supported})[table]
+        known = self._known[table]
+        return known if set(columns) <= set(known) else self.adapter.identities({table: list(columns)})[table]
+
+
+def broken_by(view: Watched, now: Present) -> Halt | None:
+    """Why a view cannot go on with what this source has now."""
+    source, capture = now.adapter.name, now.capture
+    for table in view.plan.view.base_tables:
+        if table.source != source:
+            continue
+        gone = _unfit(view.plan, table, now.tables.get(table))
+        if gone:
+            return Halt(gone, MEND)
+        if capture is None:
+            return Halt(f"the capture at {source} was removed", SETUP)
+        if table not in capture.tables:
+            return Halt(f"{table}: {capture.broken.get(table, 'its capture was removed')}", SETUP)
+        another = _another(view, table, now)
+        if another is not None:
+            return another
+    return None
+
+
+def _unfit(plan: ViewPlan, table: TableName, now: TableSchema | None) -> str:
+    if now is None:
+        return f"table {table} is gone"
+    for needed in plan.schemas[table]:
+        column = now.column(needed.name)
+        if column is None:
+            return f"column {needed.name} of {table} was dropped or renamed"
+        if column.type != needed.type:
+            return f"column {needed.name} of {table} is now of type {column.declared}"
+    return ""
+
+
+def _another(view: Watched, table: TableName, present: Present) -> Halt | None:
+    """Whether a column is another one than the view was loaded from."""
+    known = view.identities.get(table, {})
+    try:
+        now = present.identities(table, known) if known else {}
+    except HeadwaterError as error:
+        return None if error.retry_helps else halt_by(error)
+    for column, identity in known.items():
+        became = identity.became(now[column])
+        if became:
+            return Halt(f"column {column} of {table} {became}")
+    return None

@@ -1,0 +1,162 @@
+"""The project's sources, connected: what view SQL is resolved against, and what the run loop polls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headwater.model.errors import ConfigError, SourceUnavailable, UnknownName, ViewSqlError
+from headwater.model.names import SourceName, TableName, ViewName
+from headwater.model.schema import TableSchema
+from headwater.model.source import Source
+from headwater.runtime.project.config import Config
+from headwater.runtime.project.remembered import recall, remember
+from headwater.sources import connect
+from headwater.storage import Storage
+
+if TYPE_CHECKING:  # the parser is imported by those who parse: reading must answer at once
+    from headwater.algebra import ParsedView
+    from headwater.algebra.view import ViewDefinition
+
+
+AWAY = (SourceUnavailable, ConfigError)
+"""What a source raises that cannot be reached; a file that is not there looks like a mistake in its url at first."""
+
+
+class SourceCatalog:
+    """Connects lazily and remembers what each source said of its tables."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._sources: dict[SourceName, Source] = {}
+        self._tables: dict[SourceName, Mapping[TableName, TableSchema]] = {}
+        self._memory: Storage | None = None
+
+    def recall_from(self, storage: Storage) -> None:
+        """From now on, a source that is away is what it was when it was last seen."""
+        self._memory = storage
+
+    def remember(self, tables: Iterable[TableName]) -> None:
+        """Keep what the sources said of these tables, for a time when they are away."""
+        wanted = sorted(set(tables))
+        for source in sorted({t.source for t in wanted}):
+            known = self._tables.get(source, {})
+            if self._memory is not None and all(t in known for t in wanted if t.source == source):
+                remember(self._memory, source, [known[t] for t in wanted if t.source == source])
+
+    def sources(self) -> Sequence[str]:
+        return list(self._config.sources)
+
+    def adopt(self, config: Config) -> None:
+        """The project names other sources now, or calls itself something else there."""
+        for name, source in list(self._sources.items()):
+            if config.sources.get(name) != self._config.sources.get(name):
+                source.close()
+                del self._sources[name]
+        self._config = config
+
+    def source(self, name: str) -> Source:
+        spec = self._config.sources.get(SourceName(name))
+        if spec is None:
+            raise UnknownName("source", name, self._config.sources)
+        if spec.name not in self._sources:
+            self._sources[spec.name] = connect(spec)
+        return self._sources[spec.name]
+
+    def described(self, name: SourceName) -> Mapping[TableName, TableSchema]:
+        if name not in self._tables:
+            try:
+                self._tables[name] = self.source(name).describe()
+            except AWAY:
+                recalled = self._recalled(name)
+                if not recalled:
+                    raise
+                self._tables[name] = recalled
+        return self._tables[name]
+
+    def recalls(self, name: SourceName) -> bool:
+        """Whether something is known of a source without asking it."""
+        return bool(self._recalled(name))
+
+    def _recalled(self, name: SourceName) -> dict[TableName, TableSchema]:
+        return recall(self._memory, name) if self._memory is not None else {}
+
+    def refresh(self, name: SourceName) -> Mapping[TableName, TableSchema]:
+        """Ask the source anew."""
+        found = self._tables[name] = self.source(name).describe()
+        return found
+
+    def tables(self, source: str) -> Sequence[str]:
+        return [str(name).partition(".")[2] for name in self.described(SourceName(source))]
+
+    def resolve(self, source: str, schema: str, table: str) -> TableSchema:
+        try:
+            name = self.source(source).resolve(schema, table)
+        except AWAY:
+            recalled = self._recalled(SourceName(source))
+            alike = [
+                n for n in recalled if n.table.lower() == table.lower() and schema.lower() in ("", n.schema.lower())
+            ]
+            name = next((n for n in alike if n.table == table), alike[0] if alike else None)
+            if name is None:
+                raise
+        found = None if name is None else self.described(SourceName(source)).get(name)
+        if found is None:
+            written = f"{schema}.{table}" if schema else table
+            known = {table for full in self.tables(source) for table in (full, full.rpartition(".")[2])}
+            raise UnknownName("table", written, known, f"in source {source!r}")
+        return found
+
+    def schemas(self, view: ViewDefinition) -> dict[TableName, TableSchema]:
+        """Its tables of sources; the views it reads are for the planner to add."""
+        return {name: self.described(name.source)[name] for name in view.base_tables}
+
+    def close(self) -> None:
+        for source in self._sources.values():
+            source.close()
+        self._sources.clear()
+
+
+def read_views(config: Config) -> list[ParsedView]:
+    """Every view the project defines: in order of file and place, but each after those it reads."""
+    from headwater.algebra import in_order, parse_views
+
+    if not config.views.is_dir():
+        raise ConfigError(
+            f"there is no folder {config.views}", "create it and put CREATE MATERIALIZED VIEW files there"
+        )
+    parsed: list[ParsedView] = []
+    for file in sorted(config.views.glob("*.sql")):
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ViewSqlError(f"{file} is not UTF-8 text", "save it as UTF-8") from error
+        parsed += parse_views(text, str(file.relative_to(config.folder)) if _below(file, config) else str(file))
+    if not parsed:
+        raise ConfigError(f"no view in {config.views}", "write one: CREATE MATERIALIZED VIEW name AS SELECT …")
+    seen: dict[str, ParsedView] = {}
+    for view in parsed:
+        twin = seen.setdefault(view.name.lower(), view)
+        if twin is not view:
+            raise ViewSqlError(
+                f"two views are called {view.name}: {twin.file}:{twin.line} and {view.file}:{view.line}",
+                "rename one of them",
+            )
+    return in_order(parsed)
+
+
+def define_views(config: Config, catalog: SourceCatalog) -> dict[ViewName, ViewDefinition]:
+    """The project's views over its sources and over each other; each stands after those it reads."""
+    from headwater.algebra import define
+
+    found = read_views(config)
+    names = [parsed.name for parsed in found]
+    views: dict[ViewName, ViewDefinition] = {}
+    for parsed in found:
+        view = define(parsed, catalog, views, names)
+        views[view.name] = view
+    return views
+
+
+def _below(file: object, config: Config) -> bool:
+    return config.folder in getattr(file, "parents", ())

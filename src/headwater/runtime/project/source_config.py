@@ -1,0 +1,157 @@
+"""[sources.NAME]: one source as headwater.toml names it, made into a SourceSpec.
+
+    url = "postgresql://reader:${SHOP_PASSWORD}@db.example/shop"
+    kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
+
+A variable in the user, password, host or database part of a url may hold any characters: it is percent-encoded here.
+One that is not set matters to those who connect: the spec then carries its name (`missing`), and connecting says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote
+
+from headwater.model.errors import ConfigError, UnknownName
+from headwater.model.names import SourceName
+from headwater.model.source import MISSING, SourceSpec
+from headwater.runtime.project.secrets import remember
+
+SCHEMES = ("postgresql", "postgres", "sqlite", "memory")
+SERVERS = ("postgresql", "postgres")
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PARTS = ("host", "port", "database", "user", "password")
+_KEYS = ("url", "kind", *_PARTS)
+_ENCODE = "write it percent-encoded (@ is %40, / is %2F, : is %3A), or give it as a setting of its own: password = …"
+
+
+def source_spec(name: str, settings: Any, path: Path) -> SourceSpec:
+    """The source that [sources.NAME] describes."""
+    where = f"[sources.{name}] of {path}"
+    if not isinstance(settings, dict) or not ("url" in settings or "kind" in settings):
+        raise ConfigError(
+            f"[sources.{name}] in {path} has no url",
+            'add one, such as url = "sqlite:///crm.db"; or kind = "postgresql" with host, database, user, password',
+        )
+    for key in settings:
+        if key not in _KEYS:
+            raise UnknownName("setting", key, _KEYS, f"in {where}")
+    missing: list[str] = []
+    written = settings.get("url", f"{settings.get('kind')}://")
+    url = expand_url(written, missing) if isinstance(written, str) else ""
+    parts = {key: _part(key, settings[key], where, missing) for key in _PARTS if key in settings}
+    if parts.get("password"):
+        remember(parts["password"])
+    scheme = url.partition(":")[0]
+    if not (missing and VARIABLE.match(url)):
+        _check(url, scheme, settings, where)
+    if scheme == "sqlite":
+        url = f"sqlite:///{path.parent / url.removeprefix('sqlite:///')}"  # four slashes: an absolute path
+    options = (*parts.items(), *((MISSING, variable) for variable in dict.fromkeys(missing)))
+    return SourceSpec(SourceName(name), url, options)
+
+
+def expand_url(url: str, missing: list[str]) -> str:
+    """The url with its variables; those in its parts are encoded, so that their characters mean nothing there. A
+    variable that holds the whole url is taken as it is, and so is one that is not set: its name is added to
+    `missing`."""
+    scheme, separator, rest = url.partition("://")
+    server = bool(separator) and scheme.lower() in SERVERS and not VARIABLE.fullmatch(rest)
+    masked = VARIABLE.sub(lambda match: "x" * len(match.group()), url)  # its characters are no delimiters
+
+    def value(match: re.Match[str]) -> str:
+        found = os.environ.get(match.group(1))
+        if found is None:
+            missing.append(match.group(1))
+            return match.group()
+        safe = _safe(masked, match.start()) if server else None
+        return found if safe is None else quote(found, safe=safe)
+
+    expanded = VARIABLE.sub(value, url)
+    for secret in _secrets(expanded):
+        remember(secret)
+    return expanded
+
+
+def _safe(masked: str, at: int) -> str | None:
+    """Which reserved characters keep their meaning at this place of a url; None: all of them."""
+    start = masked.index("://") + 3
+    if at < start:
+        return None
+    userinfo, host = _authority(masked[start:])
+    host_end = start + (len(userinfo) + 1 if userinfo is not None else 0) + len(host)
+    if userinfo is not None and at < start + len(userinfo):
+        return ""
+    if at < host_end:
+        return ":,[]"  # host:port, several hosts, an IPv6 address
+    query = masked.find("?", host_end)
+    if query < 0 or at < query:
+        return ""
+    return "" if "=" in re.split("[?&]", masked[query:at])[-1] else None
+
+
+def _authority(rest: str) -> tuple[str | None, str]:
+    """User and password (None: not given), and the hosts, of what follows `://`; delimited as libpq does it."""
+    ends = re.search("[@/]", rest)
+    userinfo = rest[: ends.start()] if ends and ends.group() == "@" else None
+    after = rest if userinfo is None else rest[len(userinfo) + 1 :]
+    return userinfo, re.split("[/?]", after, maxsplit=1)[0]
+
+
+def _secrets(url: str) -> list[str]:
+    """What may be a password in this url, also in one that is written wrongly: then up to its last @."""
+    _, _, rest = url.partition("://")
+    found = []
+    before, at, _ = rest.partition("?")[0].rpartition("@")
+    if at and ":" in before:
+        found.append(before.partition(":")[2])
+    userinfo, _ = _authority(rest)
+    if userinfo is not None and ":" in userinfo:
+        found.append(userinfo.partition(":")[2])
+    found += [value for key, value in parse_qsl(rest.partition("?")[2]) if key == "password"]
+    return [form for secret in found for form in (secret, unquote(secret)) if form and not VARIABLE.search(form)]
+
+
+def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> None:
+    said = "url" if "url" in settings else "kind"
+    if scheme not in SCHEMES:
+        raise UnknownName("kind of source", scheme, SCHEMES[:3], f"in the {said} of {where}")
+    kind = settings.get("kind", scheme)
+    if kind != scheme and not (kind in SERVERS and scheme in SERVERS):
+        raise ConfigError(f"the kind of {where} is not that of its url", "leave out kind: the url says it")
+    if scheme not in SERVERS:
+        given = [key for key in _PARTS if key in settings]
+        if given or "url" not in settings:
+            what = f"{', '.join(given)} in {where}" if given else f"{where} has no url: it"
+            raise ConfigError(f"{what} cannot say where a {scheme} source is", f'write url = "{scheme}:///…"')
+        return
+    rest = url.partition("://")[2]
+    userinfo, host = _authority(rest)
+    path = rest.partition("?")[0][(len(userinfo) + 1 if userinfo is not None else 0) + len(host) :]
+    if "@" in host or "@" in path:
+        # a message of the driver would take a piece of the password for the host and name it
+        raise ConfigError(f"the url of {where} has an @ or a / that must be encoded, in the password perhaps", _ENCODE)
+
+
+def _part(key: str, value: Any, where: str, missing: list[str]) -> str:
+    if key == "port" and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        kind = "a number" if key == "port" else "text in quotes"
+        raise ConfigError(f"{key} in {where} must be {kind}", "correct it")
+
+    def found(match: re.Match[str]) -> str:
+        said = os.environ.get(match.group(1))
+        if said is None:
+            missing.append(match.group(1))
+            return match.group()
+        return said
+
+    said = VARIABLE.sub(found, value)
+    if key == "port" and not said.isdigit() and not VARIABLE.search(said):
+        raise ConfigError(f"port in {where} must be a number", "correct it")
+    return said

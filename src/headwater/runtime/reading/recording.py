@@ -1,0 +1,224 @@
+"""What really happened, for the lab's checker: the numbered transactions and the states that readers could see.
+
+The tables are read as of the newest cut; what the journal holds is taken back from them, as far as the views' history
+reaches:
+
+    T(lo) = T(P) − changes of T in (lo, P]
+
+Then transactions (lo, hi] are told one by one. If all views are complete, every number is a state that a reader may ask
+for, else the cuts are. Nothing of the wave takes part, and no JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from headwater.algebra.bag import Bag
+from headwater.algebra.view import ViewDefinition
+from headwater.integrator.journal import Journal, read_changes
+from headwater.model.changelog import COUNT, SEQ
+from headwater.model.consistency import Level
+from headwater.model.errors import HeadwaterError, UsageError
+from headwater.model.names import Position, SourceName, TableName, ViewName
+from headwater.runtime.project.project import Project
+from headwater.runtime.reading.log import transactions
+from headwater.runtime.reading.resolve import find_view
+from headwater.warehouse.cuts import ViewState
+from headwater.warehouse.reading import plain
+
+MOST = 200_000
+"""So many rows of a table are recorded at most: a recording is for looking into, not for copying a database."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One source's part of a numbered transaction."""
+
+    seq: int
+    source: str
+    at: float
+    changes: Mapping[TableName, Bag]
+    part_of: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """`states` are numbers that readers could see, with the views' changes since the one before: every transaction, or
+    cuts because of the views that are `not_complete`."""
+
+    schemas: Mapping[TableName, pa.Schema]
+    initial: Mapping[TableName, Bag]
+    views: Sequence[ViewDefinition]
+    content: Mapping[str, Bag]
+    transactions: Sequence[Recorded]
+    states: Sequence[tuple[int, Mapping[str, Bag]]]
+    not_complete: Sequence[str]
+
+
+def record(project: Project, names: Sequence[str] = (), last: int | None = None) -> Recording:
+    """The last so many transactions (all that are kept, if None) of these views (all of them, if none)."""
+    cut = project.cut()
+    chosen = [find_view(cut, n) for n in names] or list(cut.views)
+    views = _with_parents(chosen, project.views())
+    states = {v.name: cut.views[v.name] for v in views if v.name in cut.views}
+    if len(states) < len(views):
+        missing = ", ".join(v.name for v in views if v.name not in states)
+        raise UsageError(f"not maintained yet: {missing}", "run 'headwater run' first")
+    journal = Journal(project.storage)
+    hi = min((s.seq for s in states.values()), default=cut.seq)
+    kept = journal.segments[0].lo if journal.segments else hi
+    oldest = max([int(kept), *(s.horizon for s in states.values())])
+    seen = _seen(project, states, oldest, hi)
+    while last is not None and len(seen) > 2 and min(seen[1].values()) <= hi - last:
+        seen = seen[1:]  # at least so many transactions: a state that skips some is not cut in two
+    if len(seen) < 2:
+        raise HeadwaterError("no transaction is kept to be recorded", "change something at a source, and try again")
+    lo = min(seen[0].values())
+    newest = journal.reaching(max(seen[-1].values()))
+    assert newest is not None, "the cut's transactions are in the journal"
+    schemas = _schemas(project, views)
+    initial = {}
+    for table in schemas:
+        after = read_changes(project.storage, journal.between(lo, newest.hi), table, lo, newest.hi)
+        now = _table(project, table, schemas[table], newest.positions)
+        initial[table] = now - _bag(after, schemas[table].names)
+    logs = {name: _folded(_log(project, state)) for name, state in states.items()}
+    return Recording(
+        schemas,
+        initial,
+        views,
+        {name: _sum(bag for seq, bag in log.items() if seq <= seen[0][name]) for name, log in logs.items()},
+        _transactions(project, schemas, lo, max(seen[-1].values())),
+        _states(logs, seen),
+        [str(name) for name, state in states.items() if not _every_transaction(state)],
+    )
+
+
+def _with_parents(names: Sequence[ViewName], views: Mapping[ViewName, ViewDefinition]) -> list[ViewDefinition]:
+    found: dict[ViewName, ViewDefinition] = {}
+
+    def take(name: ViewName) -> None:
+        if name not in views:
+            raise UsageError(
+                f"view {name} is maintained, but views/ does not define it any more", "run 'headwater apply'"
+            )
+        for parent in views[name].parents:
+            take(parent)
+        found.setdefault(name, views[name])
+
+    for name in names:
+        take(name)
+    return list(found.values())
+
+
+def _schemas(project: Project, views: Sequence[ViewDefinition]) -> dict[TableName, pa.Schema]:
+    """The columns that the views use, table by table."""
+    wanted: dict[TableName, dict[str, None]] = {}
+    for view in views:
+        for occurrence in view.occurrences:
+            if not occurrence.table.is_view:
+                wanted.setdefault(occurrence.table, {}).update(dict.fromkeys(occurrence.columns))
+    found = {}
+    for table, columns in wanted.items():
+        known = project.catalog.source(table.source).describe()[table]
+        found[table] = pa.schema([(c.name, c.type) for c in known.supported() if c.name in columns])
+    return found
+
+
+def _table(project: Project, table: TableName, schema: pa.Schema, positions: Mapping[SourceName, Position]) -> Bag:
+    source = project.catalog.source(table.source)
+    parts = [
+        pa.table(batch)
+        for chunk in source.chunks(table, MOST)
+        for batch in source.scan(chunk, schema.names, positions[table.source])
+    ]
+    if sum(p.num_rows for p in parts) > MOST:
+        raise HeadwaterError(
+            f"{table} has more than {MOST:,} rows", "record a project with less data, or only views over smaller tables"
+        )
+    return _bag(pa.concat_tables([p.select([*schema.names, COUNT]) for p in parts]) if parts else None, schema.names)
+
+
+def _bag(rows: pa.Table | None, columns: Sequence[str]) -> Bag:
+    if rows is None or not rows.num_rows:
+        return Bag()
+    counts = rows.column(COUNT).to_pylist()
+    values = [rows.column(c).to_pylist() for c in columns]
+    return Bag.summed(zip(zip(*values, strict=True) if values else [()] * len(counts), counts, strict=True))
+
+
+def _log(project: Project, state: ViewState) -> pa.Table:
+    """A view's changelog."""
+    delta = DeltaTable(project.storage.uri(f"{state.folder}/log"), version=state.version)
+    return plain(pa.table(QueryBuilder().register("log", delta).execute("SELECT * FROM log").read_all()))
+
+
+def _folded(log: pa.Table) -> dict[int, Bag]:
+    """What each transaction did to a view."""
+    columns = [c for c in log.column_names if c not in (COUNT, SEQ)]
+    values = [log.column(c).to_pylist() for c in columns]
+    rows = zip(*values, strict=True) if values else [()] * log.num_rows
+    found: dict[int, list[tuple[Any, int]]] = {}
+    for row, count, seq in zip(rows, log.column(COUNT).to_pylist(), log.column(SEQ).to_pylist(), strict=True):
+        found.setdefault(seq, []).append((row, count))
+    return {seq: Bag.summed(pairs) for seq, pairs in found.items()}
+
+
+Shown = Mapping[ViewName, int]
+"""Up to which transaction each view is shown in one state."""
+
+
+def _seen(project: Project, states: Mapping[ViewName, ViewState], oldest: int, hi: int) -> list[Shown]:
+    """The states that readers could see; the first is where the recording begins."""
+    if all(map(_every_transaction, states.values())):
+        return [dict.fromkeys(states, seq) for seq in range(oldest, hi + 1)]
+    found: list[Shown] = []
+    for cut in project.cuts.kept():
+        if all(n in cut.views and cut.views[n].folder == state.folder for n, state in states.items()):
+            shown = {n: int(cut.views[n].seq) for n in states}
+            if min(shown.values()) >= oldest and (not found or shown != found[-1]):
+                found.append(shown)
+    return found
+
+
+def _every_transaction(state: ViewState) -> bool:
+    return state.level == Level.COMPLETE.value and state.every == 1
+
+
+def _states(logs: Mapping[ViewName, Mapping[int, Bag]], seen: Sequence[Shown]) -> list[tuple[int, dict[str, Bag]]]:
+    found = []
+    for before, shown in pairwise(seen):
+        changes = {
+            str(name): _sum(log[n] for n in range(before[name] + 1, shown[name] + 1) if n in log)
+            for name, log in logs.items()
+        }
+        found.append((max(shown.values()), changes))
+    return found
+
+
+def _sum(bags: Iterable[Bag]) -> Bag:
+    return Bag.summed(pair for bag in bags for pair in bag)
+
+
+def _transactions(project: Project, schemas: Mapping[TableName, pa.Schema], lo: int, hi: int) -> list[Recorded]:
+    """Global transactions have one number at several sources."""
+    found = []
+    tables = {str(t): t for t in schemas}
+    for transaction in transactions(project.storage, lo + 1, hi):
+        changes: dict[TableName, list[tuple[Any, int]]] = {}
+        for change in transaction["changes"]:
+            table = tables.get(change["table"])
+            if table is not None:
+                row = tuple(change["row"][c] for c in schemas[table].names)
+                changes.setdefault(table, []).append((row, change["count"]))
+        bags = {t: Bag.summed(pairs) for t, pairs in changes.items()}
+        part_of = str(transaction["seq"]) if transaction["global"] else ""
+        at = transaction["committed_at"].timestamp() if transaction["committed_at"] else 0.0
+        found.append(Recorded(transaction["seq"], transaction["source"], at, bags, part_of))
+    return found

@@ -1,0 +1,211 @@
+"""How far sources, views and the warehouse are: what `headwater status` shows. Asks the sources, starts no JVM.
+
+Lag is measured from commit to visible. While something waits, it is the age of the oldest change that was captured and
+is not shown yet: first looked for in the journal (numbered, not shown), then at the source itself (not numbered). While
+nothing waits, it is what the run measured last. How old the cut is says nothing: a quiet source has an old cut.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from headwater.integrator.journal import Journal
+from headwater.model.changelog import SEQ
+from headwater.model.errors import (
+    CaptureMissing,
+    ConfigError,
+    HeadwaterError,
+    LifeChanged,
+    SourceRefused,
+    SourceUnavailable,
+)
+from headwater.model.names import Position, Seq, SourceName, ViewName
+from headwater.model.source import Capture, Source
+from headwater.runtime.report import read_report
+from headwater.warehouse.cuts import Cut, ViewState
+from headwater.warehouse.lock import holder
+from headwater.warehouse.reading import Pinned, count_rows
+
+if TYPE_CHECKING:
+    from headwater.runtime.project.project import Project
+
+COUNTED = 1_000_000
+"""The rows of a view with a longer history are counted only on request."""
+
+
+@dataclass(frozen=True)
+class SourceStatus:
+    """`waiting` counts captured changes that no cut shows yet; `lag_seconds` is the age of the oldest of them, or, when
+    none waits, the last lag that the run measured. `state` is "ok", "captured, not loaded", "not captured",
+    "unreachable" or "failing"."""
+
+    name: SourceName
+    state: str
+    reason: str
+    position: str
+    waiting: int | None = None
+    lag_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class ViewStatus:
+    """`seq` is the transaction up to which it is shown, `computed` how far its manager is; `waits` what keeps the one
+    from the other, `since` (seconds since 1970) when. Those three are known while a run goes on. `rows` is None where
+    counting them takes long and was not asked for."""
+
+    name: ViewName
+    seq: Seq
+    rows: int | None
+    level: str
+    state: str
+    reason: str
+    horizon: Seq
+    fix: str = ""
+    every: int = 1
+    computed: Seq | None = None
+    waits: str = ""
+    since: float | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """`running` says who maintains the warehouse right now, None if nobody does; `report` is what it tells."""
+
+    cut: Cut
+    sources: Sequence[SourceStatus]
+    views: Sequence[ViewStatus]
+    running: dict[str, object] | None
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def troubles(self) -> list[str]:
+        """What is not good, one line each; nothing if all is."""
+        said = [] if self.cut.number and self.views else ["nothing is maintained yet"]
+        said += [f"source {s.name} is {s.state}" for s in self.sources if s.state != "ok"]
+        said += [f"view {v.name} is {v.state}" for v in self.views if v.state != "live"]
+        return said + [f"view {name} could not be built" for name in self.report.get("not_built", ())]
+
+
+def take_status(project: Project, rows: bool) -> Status:
+    """Look at everything once; `rows` says to count the rows of large views too."""
+    cut = project.cut(create=True)
+    running = holder(project.storage)
+    report = (read_report(project.storage) or {}) if running is not None else {}
+    look = _Look(project, cut, report)
+    sources = [look.source(SourceName(name)) for name in project.config.sources]
+    told = {v["name"]: v for v in report.get("views", ()) if v["shown"]}
+    views = [_view(project, name, state, told.get(name, {}), rows) for name, state in cut.views.items()]
+    return Status(cut, sources, views, running, report)
+
+
+def _view(project: Project, name: ViewName, state: ViewState, told: Mapping[str, Any], rows: bool) -> ViewStatus:
+    pinned = Pinned(f"{state.folder}/log", state.version, state.seq)
+    return ViewStatus(
+        name=name,
+        seq=state.seq,
+        rows=count_rows(project.storage, pinned, None if rows else COUNTED),
+        level=state.level,
+        state=state.state,
+        reason=state.reason,
+        horizon=state.horizon,
+        fix=state.fix,
+        every=state.every,
+        computed=told.get("computed"),
+        waits=told.get("waits", ""),
+        since=told.get("since") or None,
+    )
+
+
+class _Look:
+    """One look at the sources, beside the cut, the journal and what the run tells."""
+
+    def __init__(self, project: Project, cut: Cut, report: Mapping[str, Any]) -> None:
+        self._catalog, self._cut = project.catalog, cut
+        self._told: Mapping[str, Any] = report.get("sources", {})
+        self._journal = Journal(project.storage)
+
+    def source(self, name: SourceName) -> SourceStatus:
+        position = self._cut.positions.get(name)
+        source = self._catalog.source(name)  # settings that are not usable are the user's to correct
+        try:
+            capture = source.capture()
+            if capture is None or position is None:
+                return _not_read(name, capture, position)
+            if self._cut.generations.get(name, capture.generation) != capture.generation:
+                renewed = "its capture was removed and installed anew; 'headwater run' loads its views anew"
+                return SourceStatus(name, "failing", renewed, position)
+            source.check(position, [])
+            state, reason = self._state(name, capture)
+            return SourceStatus(name, state, reason, position, *self._lag(name, source, capture, position))
+        except HeadwaterError as error:
+            return SourceStatus(name, _trouble(error), error.what, position or "")
+
+    def _state(self, name: SourceName, capture: Capture) -> tuple[str, str]:
+        if capture.broken:
+            return "failing", "; ".join(f"{table}: {why}" for table, why in sorted(capture.broken.items()))
+        told = self._told.get(name, {})
+        return told.get("state", "ok"), told.get("reason", "")
+
+    def _lag(self, name: SourceName, source: Source, capture: Capture, position: Position) -> tuple[int, float | None]:
+        """How many captured changes are not shown, and for how long the oldest of them has been committed."""
+        told = self._told.get(name, {})
+        shown = min((v.seq for v in self._live() if name in v.sources), default=self._cut.seq)
+        numbered = self._first_numbered(name, shown)
+        if numbered is not None:
+            segment = self._journal.at(shown)
+            before = segment.positions.get(name, position) if segment and segment.hi > self._cut.seq else position
+            return source.waiting(before), numbered
+        newest = self._journal.newest
+        # what has a number is shown; the run may know of more that concerned no view
+        known = told.get("numbered") or (newest.positions.get(name) if newest and newest.hi > self._cut.seq else None)
+        waiting = source.waiting(known or position)
+        if not waiting:
+            return 0, told.get("lag")
+        first = self._first_captured(source, capture, known or position)
+        return waiting, first if first is not None else told.get("lag")
+
+    def _live(self) -> Iterable[ViewState]:
+        return (state for state in self._cut.views.values() if state.state == "live")
+
+    def _first_numbered(self, name: SourceName, shown: Seq) -> float | None:
+        """The age of the oldest numbered transaction of a source that is not shown."""
+        newest = self._journal.newest
+        if newest is None or newest.hi <= shown:
+            return None
+        for transactions in self._journal.transactions(shown, newest.hi):
+            own = transactions.filter(pc.equal(transactions.column("source"), name))
+            if own.num_rows:
+                return _age(pc.min(own.sort_by(SEQ).slice(0, 1).column("committed_at")).as_py())
+        return None
+
+    def _first_captured(self, source: Source, capture: Capture, after: Position) -> float | None:
+        """The age of the oldest captured transaction that has no number yet; None if it is of no interest."""
+        schemas = self._catalog.described(source.name)
+        tables = {t: (schemas[t].supported()[0].name,) for t in sorted(capture.tables) if t in schemas}
+        told = source.poll(after, tables, 1).transactions
+        if not told.num_rows:
+            return None
+        (times,) = source.commit_times([told.column("transaction")[0].as_py()])
+        return _age(times[0] if times is not None else told.column("committed_at")[0].as_py())
+
+
+def _not_read(name: SourceName, capture: Capture | None, position: Position | None) -> SourceStatus:
+    if capture is not None:
+        return SourceStatus(name, "captured, not loaded", "", "")
+    removed = "capture was removed: nothing that happens there is seen; 'headwater setup' installs it"
+    return SourceStatus(name, "not captured", removed if position is not None else "", position or "")
+
+
+def _trouble(error: HeadwaterError) -> str:
+    if isinstance(error, SourceUnavailable | SourceRefused | ConfigError):
+        return "unreachable"
+    return "not captured" if isinstance(error, CaptureMissing) and not isinstance(error, LifeChanged) else "failing"
+
+
+def _age(committed: Any) -> float | None:
+    return None if committed is None else max(0.0, time.time() - committed.timestamp())

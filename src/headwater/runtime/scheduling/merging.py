@@ -1,0 +1,276 @@
+"""The merge processes at work: relevance sets and action lists in, warehouse transactions out, groups kept apart
+(multiple view consistency, section 6.1: views that share a source, because its transactions can touch both).
+
+    integrator ──REL──▶ ┌──────────────┐
+    managers ────AL───▶ │ one per group │──▶ warehouse transactions, in an order that keeps dependencies
+                        └──────────────┘
+
+A row stands for the transactions of one round that tie some views together (`integrator.relevance.rows`). A complete
+manager computes many rows at once and still sends one action list for each: its changelog tells transactions apart, so
+the files come with the first and the others only move the mark up to which the view is shown.
+
+Invariant: a view is shown up to the transaction before its first row that is not yet part of a cut. So in every cut
+each transaction is in all of its views or in none of them.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headwater.integrator.relevance import Row
+from headwater.merge import (
+    ActionList,
+    Color,
+    MergeProcess,
+    Sequencing,
+    SimplePainting,
+    Submissions,
+    ViewUpdateTable,
+    WarehouseTransaction,
+    painting_for,
+)
+from headwater.model.names import Seq, SourceName
+from headwater.runtime.commit.views import ManagedView
+from headwater.runtime.compute.jobs import Written
+
+PLACES = 4096
+"""Rows of one round are told apart by their place; a row's number grows with its last transaction."""
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What an action list does: files for the view's tables, which then hold everything up to `through`."""
+
+    written: Written
+    through: Seq
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a row of the table stands for. `about` are the tables that changed."""
+
+    row: Row
+    about: tuple[str, ...]
+    since: float
+
+
+@dataclass(eq=False)
+class Group:
+    """Views whose transactions can touch each other, and their merge process."""
+
+    sources: set[SourceName]
+    table: ViewUpdateTable
+    painting: MergeProcess
+    submissions: Submissions
+    views: dict[str, ManagedView] = field(default_factory=dict)
+    meeting: Seq = field(default=Seq(0))
+    """The transaction that no batch of a manager which skips states may cross."""
+    into: Group | None = None
+    """The group that this one has become part of."""
+
+    @property
+    def algorithm(self) -> str:
+        return "Simple Painting" if isinstance(self.painting, SimplePainting) else "Painting"
+
+
+class Merging:
+    """All groups of a warehouse."""
+
+    def __init__(self, sequencing: Sequencing) -> None:
+        self.groups: list[Group] = []
+        self.updates: dict[int, Update] = {}
+        """The rows that are not yet part of a cut."""
+        self.numbered = Seq(0)
+        """The newest transaction the merge processes know of."""
+        self.seconds = 0.0
+        """Time spent deciding."""
+        self._sequencing = sequencing
+        self._open: dict[str, list[int]] = {}
+        self._sent: dict[str, int] = {}
+        self._left: dict[int, int] = {}
+
+    # ------------------------------------------------------------------ views
+
+    def add(self, view: ManagedView) -> None:
+        """From the next round on, this view takes part."""
+        if not view.merged:
+            return
+        group = self._group_of(set(view.plan.sources))
+        group.views[view.key] = view
+        group.table.add_view(view.key)
+        self._open.setdefault(view.key, [])
+        self._repaint(group)
+
+    def remove(self, view: ManagedView) -> None:
+        """The view leaves; others may have waited for it."""
+        group = self.group(view.key)
+        if group is None:
+            return
+        released = group.painting.withdraw(view.key)
+        del group.views[view.key]
+        for number in self._open.pop(view.key):
+            self._close(number)
+        self._sent.pop(view.key, None)
+        group.submissions.add(released)
+        self._repaint(group)
+        if not group.views and not len(group.submissions):
+            self.groups.remove(group)
+
+    def group(self, key: str) -> Group | None:
+        return next((g for g in self.groups if key in g.views), None)
+
+    @property
+    def members(self) -> list[ManagedView]:
+        return [view for group in self.groups for view in group.views.values()]
+
+    # ----------------------------------------------------------------- events
+
+    def relevance(self, rows: Sequence[Row], about: Mapping[str, Iterable[str]]) -> None:
+        """REL: these rows are to come. `about` says of each view which of its tables changed."""
+        started = time.perf_counter()
+        for place, row in enumerate(rows):
+            groups = [g for g in self.groups if not row.views.isdisjoint(g.views)]
+            group = self._joined(groups)  # a transaction over several sources can tie groups together
+            number = row.hi * PLACES + place
+            tables = dict.fromkeys(t for v in sorted(row.views) for t in about.get(v, ()))
+            self.updates[number] = Update(row, tuple(tables), time.time())
+            self._left[number] = len(row.views)
+            for view in row.views:
+                insort(self._open[view], number)
+            group.submissions.add(group.painting.relevance(number, row.views))
+        self.seconds += time.perf_counter() - started
+
+    def reached(self, seq: Seq) -> None:
+        """Every transaction up to this one has been told of."""
+        self.numbered = seq
+
+    def actions(self, view: ManagedView, hi: Seq, written: Written | None) -> None:
+        """AL: the view's change up to `hi` is computed."""
+        started = time.perf_counter()
+        group = self.group(view.key)
+        assert group is not None
+        rows = [n for n in self._unsent(group, view.key) if self.updates[n].row.hi <= hi]
+        if rows:
+            self._sent[view.key] = rows[-1]
+            payload = None if written is None else Actions(written, hi)
+            for number in rows if view.complete else rows[-1:]:
+                group.submissions.add(group.painting.action_list(ActionList(view.key, number, payload)))
+                payload = None
+        else:
+            assert written is None or not (written.log or written.auxiliary), "a change that no transaction made"
+        self.seconds += time.perf_counter() - started
+
+    def expects(self, view: ManagedView, lo: Seq, hi: Seq) -> bool:
+        """Whether some transaction of (lo, hi] is relevant to the view."""
+        group = self.group(view.key)
+        assert group is not None
+        rows = (self.updates[n].row for n in self._unsent(group, view.key))
+        return any(row.hi > lo and row.lo < hi for row in rows)
+
+    # ----------------------------------------------------------------- commit
+
+    def ready(self) -> list[tuple[Group, WarehouseTransaction]]:
+        """Warehouse transactions to commit now, each told once."""
+        started = time.perf_counter()
+        found = [(g, t) for g in self.groups for t in g.submissions.ready()]
+        self.seconds += time.perf_counter() - started
+        return found
+
+    def committed(self, group: Group, transaction: WarehouseTransaction) -> None:
+        """The tables hold it: its views may be shown further."""
+        started = time.perf_counter()
+        while group.into is not None:
+            group = group.into
+        group.submissions.committed(transaction)
+        rows = set(transaction.rows)
+        for view in transaction.views:
+            if view in self._open:
+                self._open[view] = [n for n in self._open[view] if n not in rows]
+        for number in rows:
+            self.updates.pop(number, None)
+            self._left.pop(number, None)
+        self.seconds += time.perf_counter() - started
+
+    def frontier(self, key: str) -> Seq:
+        """The transaction up to which a view may be shown."""
+        waiting = self._open[key]
+        return self.updates[waiting[0]].row.lo if waiting else self.numbered
+
+    def open_rows(self, key: str) -> list[int]:
+        """The rows of a view that are not yet part of a cut."""
+        return self._open.get(key, [])
+
+    def settled(self, seq: Seq, keys: Iterable[str]) -> bool:
+        """Whether everything up to `seq` that concerns the groups of these views is part of a cut."""
+        groups = [g for g in self.groups if any(k in g.views for k in keys)]
+        return all(self.frontier(v) >= seq for g in groups for v in g.views)
+
+    def waits_for(self, key: str) -> list[str]:
+        """The views whose action lists keep this one from being shown further."""
+        group, waiting = self.group(key), self._open.get(key)
+        if group is None or not waiting:
+            return []
+        seen: set[int] = set()
+        todo, found = [waiting[0]], []
+        while todo:
+            number = todo.pop()
+            if number in seen or number not in group.table.rows:
+                continue
+            seen.add(number)
+            for view, entry in group.table.rows[number].entries.items():
+                if entry.color is Color.WHITE:
+                    found.append(view)
+                elif entry.state > number:
+                    todo.append(entry.state)
+                first = group.table.first_pending(view)
+                if first is not None and first < number:
+                    todo.append(first)
+        return list(dict.fromkeys(found))
+
+    # ---------------------------------------------------------------- private
+
+    def _unsent(self, group: Group, key: str) -> list[int]:
+        sent = self._sent.get(key, -1)
+        return [n for n in group.table.pending(key) if n > sent]
+
+    def _close(self, number: int) -> None:
+        """One view less waits for this row."""
+        if number in self._left:
+            self._left[number] -= 1
+            if not self._left[number]:
+                del self._left[number], self.updates[number]
+
+    def _group_of(self, sources: set[SourceName]) -> Group:
+        groups = [g for g in self.groups if g.sources & sources]
+        if not groups:
+            table = ViewUpdateTable()
+            groups = [Group(set(), table, painting_for(table, complete=True), Submissions(self._sequencing))]
+            self.groups += groups
+        group = self._joined(groups)
+        group.sources |= sources
+        return group
+
+    def _joined(self, groups: Sequence[Group]) -> Group:
+        """Several groups become one."""
+        first, *others = groups
+        for other in others:
+            first.table.absorb(other.table)
+            first.submissions.absorb(other.submissions)
+            first.views |= other.views
+            first.sources |= other.sources
+            first.meeting = Seq(max(first.meeting, other.meeting))
+            other.into = first
+            self.groups.remove(other)
+        if others:
+            self._repaint(first)
+        return first
+
+    def _repaint(self, group: Group) -> None:
+        """Simple Painting while all managers are complete, Painting as soon as one is not."""
+        complete = all(v.complete for v in group.views.values())
+        simple = isinstance(group.painting, SimplePainting)
+        if (simple and not complete) or (not simple and complete and not len(group.table)):  # it cannot take over rows
+            group.painting = painting_for(group.table, complete=complete)

@@ -1,0 +1,403 @@
+"""PostgreSQL as a source (14 or newer).
+
+**Positions** are snapshots (`pg_current_snapshot`): sets of transactions. A change belongs to the transaction `xid`
+that wrote it; it came after position p exactly when `NOT pg_visible_in_snapshot(xid, p)`. So transactions may commit
+in any order of their ids, and none is lost or seen twice. A position also names the life it belongs to
+(`life.py`).
+
+**As-of**: R(p) = R(now) − changes not shown by p (TID rules, eq. 2). Both are read by one statement, hence in one
+snapshot; whether p is still answerable, and whether the table is still what it was taken for, is looked at in that
+snapshot, too (`headwater.alive`, `headwater.holds`). The base table is locked in ACCESS SHARE mode *before* the
+statement takes its snapshot: TRUNCATE and rewriting ALTERs are not MVCC-safe, and a reader that waited for one of them
+with an older snapshot would find the table empty and the changes not there yet.
+
+**Order**: commit times where the server keeps them, else what the snapshots of the changes prove (`order.py`).
+
+**Identity**: a reader remembers a table with the digest of its shape. `holds` compares it; if the table has another
+one, its catalog is read again and every column that is read is held against the one expected.
+
+Capture itself is described in `capture.py`, parts of global transactions in `parts.py`.
+
+Known limits:
+
+- tables with plain inheritance, unlogged ones and partitions that are foreign tables are refused; so is a table with a
+  partition that was attached or detached since its capture: it is captured anew with `headwater setup`;
+- a partition that is created, written and truncated within one transaction leaves no trace of the TRUNCATE, unless
+  `headwater setup` has put its TRUNCATE trigger there;
+- triggers do not fire under `session_replication_role = replica`, so rows applied by a logical replication
+  subscription are not seen;
+- commit times are taken a moment before a commit is visible: two transactions that commit within that moment may be
+  told in the order of their times though readers saw the other one first;
+- virtual generated columns are not captured (type None);
+- a deferred foreign key may be satisfied later in our order than at commit;
+- TRUNCATE in a REPEATABLE READ transaction marks the table's capture as broken: its old snapshot cannot list the rows;
+- while another session holds an ACCESS EXCLUSIVE lock (an open TRUNCATE or ALTER TABLE), reading that table waits,
+  30 s at most.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+
+from headwater.model.conditions import Condition
+from headwater.model.errors import CaptureMissing, SchemaChanged, SourceUnavailable, UnknownName
+from headwater.model.names import Position, SourceName, TableName
+from headwater.model.schema import Identities, TableSchema
+from headwater.model.source import (
+    COUNT,
+    ORDINAL,
+    TRANSACTIONS,
+    UNFIT,
+    Capture,
+    Chunk,
+    CommitTimes,
+    Poll,
+    Question,
+    SourceSpec,
+)
+from headwater.sources.postgres import capture, catalog, life, owners, parts
+from headwater.sources.postgres.catalog import PgTable
+from headwater.sources.postgres.connection import Connection, Connections
+from headwater.sources.postgres.csv import Misfit
+from headwater.sources.postgres.identity import KnownTables
+from headwater.sources.postgres.poll import Span, Told, poll_statement, tell, xids_of
+from headwater.sources.postgres.reading import READ, READ_ONE_SNAPSHOT, Reader
+from headwater.sources.postgres.snapshot import Snapshot
+from headwater.sources.postgres.sql import alive, answer_statement, chunk_bounds, fresh, holds, scan_statement
+from headwater.sources.postgres.triggers import changes_table
+from headwater.sources.postgres.types import PgColumn
+
+_KEYS_PER_STATEMENT = 20_000
+_COUNT_AT_MOST = 10_000
+
+_UNTIMED = (
+    "PostgreSQL does not record when transactions are committed here, so transactions that overlap and whose order"
+    " nothing else proves share one state; ALTER SYSTEM SET track_commit_timestamp = on, and a restart of the server,"
+    " let each have its own."
+)
+_PARTED = (
+    "is partitioned: its capture is a trigger on each row, which slows down writing many rows at once more than the"
+    " capture of other tables does; 'headwater setup' after creating partitions lets their TRUNCATE be captured, too."
+)
+
+
+class PostgresSource:
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._connections = Connections(spec)
+        self._known = KnownTables(spec.name)
+        self._reader = Reader(self._connections, self._known)
+        self._last: tuple[Snapshot, int] | None = None
+
+    @property
+    def name(self) -> SourceName:
+        return self._spec.name
+
+    def close(self) -> None:
+        self._connections.close()
+
+    # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def describe(self) -> Mapping[TableName, TableSchema]:
+        with self._connections.borrow() as connection:
+            found = catalog.tables(connection, self.name)
+        return {name: table.schema() for name, table in found.items()}
+
+    def resolve(self, schema: str, table: str) -> TableName | None:
+        with self._connections.borrow() as connection:
+            return catalog.resolve(connection, self.name, schema, table)
+
+    # ── capture ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def capture(self) -> Capture | None:
+        with self._connections.borrow() as connection:
+            meta = capture.meta(connection)
+            if meta is None:
+                return None
+            if meta.stale:
+                why = f"its capture {meta.stale}; run 'headwater setup'"
+                noted = capture.noted(connection)
+                return Capture(meta.generation, frozenset(), {self._name(place): why for place in noted})
+            good, broken = set(), {}
+            for found in capture.inspect(connection, self._spec.owner):
+                if not found.owned:
+                    continue
+                recorded = self._name(found.recorded)
+                current = self._name(found.current) if found.current else recorded
+                if found.fault is not None:
+                    broken[current] = found.fault
+                else:
+                    good.add(current)
+                    if current != recorded:
+                        broken[recorded] = f"the table is called {current} now"
+            others = [c for c in owners.consumers(connection) if c.owner != self._spec.owner]
+        return Capture(
+            meta.generation,
+            frozenset(good),
+            {t: why for t, why in broken.items() if t not in good},
+            tuple(c.label or c.owner or "a project without a name" for c in others),
+        )
+
+    def plan_install(self, tables: Sequence[TableName]) -> list[str]:
+        with self._connections.borrow() as connection:
+            return capture.plan(connection, self._spec, self._oids(connection, tables))
+
+    def install(self, tables: Sequence[TableName]) -> list[str]:
+        with self._connections.borrow() as connection:
+            wanted = self._oids(connection, tables)
+        return capture.install(self._connections, self._spec, wanted)
+
+    def release(self, keep: Sequence[TableName]) -> list[str]:
+        return capture.release(self._connections, self._spec, [(t.schema, t.table) for t in keep])
+
+    def remove(self) -> list[str]:
+        return capture.remove(self._connections, self._spec)
+
+    def advice(self, tables: Sequence[TableName]) -> list[str]:
+        with self._connections.borrow() as connection:
+            row = connection.execute("SELECT current_setting('track_commit_timestamp')::bool").fetchone()
+            found = catalog.tables(connection, self.name)
+        said = [] if row and row[0] else [f"source {self.name}: {_UNTIMED}"]
+        return said + [f"{t} {_PARTED}" for t in tables if t in found and found[t].partitioned]
+
+    def _name(self, place: tuple[str, str]) -> TableName:
+        return TableName(self.name, place[1], place[0])
+
+    def _oids(self, connection: Connection, tables: Sequence[TableName]) -> list[tuple[TableName, int]]:
+        """Asks for existence only: whether the role may read them is for `plan` to say, with the GRANT that helps."""
+        found = []
+        for table in dict.fromkeys(tables):
+            row = connection.execute(
+                "SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+                " WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p') AND NOT c.relispartition",
+                [table.schema, table.table],
+            ).fetchone()
+            if row is None:
+                known = (f"{t.schema}.{t.table}" for t in catalog.tables(connection, self.name))
+                raise UnknownName("table", f"{table.schema}.{table.table}", known, f"at source {self.name}")
+            found.append((table, row[0]))
+        return found
+
+    # ── what is expected ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def identities(self, tables: Mapping[TableName, Sequence[str]]) -> Mapping[TableName, Identities]:
+        with self._connections.borrow() as connection:
+            return self._known.identities(connection, tables)
+
+    def expect(self, tables: Mapping[TableName, Identities]) -> None:
+        self._known.expected = dict(tables)
+
+    def check(self, at: Position, tables: Sequence[TableName]) -> None:
+        """Life first, in one statement with the rest."""
+        Snapshot.parse(at)
+
+        def work(connection: Connection) -> None:
+            held = [
+                sql.SQL("headwater.holds({}, {}::regclass, NULL)").format(
+                    sql.Literal(Snapshot.parse(at).text),
+                    sql.Literal(sql.Identifier(t.schema, t.table).as_string(connection)),
+                )
+                for t in tables
+            ]
+            connection.execute(sql.SQL("SELECT {}").format(sql.SQL(" AND ").join([alive(at), *held])))
+
+        try:
+            self._reader.anew((), work)
+        except SchemaChanged as gone:
+            raise CaptureMissing(gone.what, "run 'headwater setup'") from None
+
+    def commit_times(self, transactions: Sequence[str]) -> Sequence[CommitTimes | None]:
+        """Of a label that leaves some out: of those it names, the first and the last among them."""
+        named = [xids_of(label) for label in transactions]
+        wanted = sorted({xid for xids in named for xid in xids})
+        with self._connections.borrow() as connection:
+            row = connection.execute("SELECT current_setting('track_commit_timestamp')::bool").fetchone()
+            if not wanted or row is None or not row[0]:
+                return [None] * len(transactions)
+            statement = (
+                "SELECT x::text::bigint, pg_xact_commit_timestamp(x::xid) FROM unnest(%s::text[]::xid8[]) AS x"
+                " WHERE x < pg_snapshot_xmax(pg_current_snapshot())"
+            )
+            times: dict[int, dt.datetime | None] = dict(
+                connection.execute(statement, [list(map(str, wanted))]).fetchall()
+            )
+        found = [[t for x in xids if (t := times.get(x)) is not None] for xids in named]
+        return [
+            (min(ts), max(ts)) if ts and len(ts) == len(xids) else None for ts, xids in zip(found, named, strict=True)
+        ]
+
+    # ── what happened ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def position(self) -> Position:
+        with self._connections.borrow() as connection:
+            for _ in range(10):
+                now, mark, lsn = life.now(connection)
+                if life.flushed(connection, lsn):
+                    return now.position(mark)
+        raise SourceUnavailable(
+            f"source {self.name} does not write its log to disk", "look at the server's log and its disk"
+        )
+
+    def waiting(self, after: Position) -> int:
+        """Counted up to ten thousand; beyond that, told from the distance of change ids."""
+        Snapshot.parse(after)
+        with self._connections.borrow() as connection:
+            oids = owners.oids(connection)
+            if not oids:
+                return 0
+            selects = [sql.SQL("SELECT id FROM {} AS c WHERE {}").format(changes_table(o), fresh(after)) for o in oids]
+            statement = sql.SQL(
+                "SELECT count(*), (SELECT last_value FROM headwater.ids) - min(id) + 1"
+                " FROM (SELECT id FROM ({}) AS f LIMIT {}) AS counted"
+            ).format(sql.SQL(" UNION ALL ").join(selects), sql.Literal(_COUNT_AT_MOST))
+            row = connection.execute(statement).fetchone()
+        assert row is not None
+        return int(row[0] if row[0] < _COUNT_AT_MOST else max(row))
+
+    def poll(self, after: Position, tables: Mapping[TableName, Sequence[str]], limit: int) -> Poll:
+        """One snapshot tells the transactions, where to cut them (see `poll.py`), and their changes. If they
+        are not on disk yet, nothing is told this time."""
+        Snapshot.parse(after)
+
+        def work(connection: Connection) -> Poll:
+            known = {name: self._known.captured(connection, name, columns) for name, columns in tables.items()}
+            self._reader.begin(connection, f"{READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
+            span, moment, lsn = self._span(connection, after, list(known.values()))
+            if span.now.position() == after.partition("@")[0] != after:  # nothing at all was committed since
+                self._last = (span.now, moment)
+                return _nothing(after, known, tables)
+            poll = self._polled(connection, after, span, tables, limit) if known else None
+            if poll is None:
+                poll = Poll(self._end(connection, span.now), TRANSACTIONS.empty_table(), {})
+            connection.execute("COMMIT")
+            if not life.flushed(connection, lsn):
+                return _nothing(after, known, tables)
+            self._last = (span.now, moment)
+            return poll
+
+        return self._reader.anew(list(tables), work)
+
+    def _span(self, connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Span, int, str | None]:
+        """What there is to poll; an error if `after` cannot be gone on from."""
+        columns = [life.NOW, sql.SQL("current_setting('track_commit_timestamp')::bool"), alive(after)]
+        columns += [holds(after, table) for table in tables]
+        row = connection.execute(sql.SQL("SELECT {}").format(sql.SQL(", ").join(columns))).fetchone()
+        assert row is not None
+        logs = [*(changes_table(table.oid) for table in tables), parts.PARTS]
+        return Span(Snapshot.parse(after), Snapshot.parse(row[0]), logs, row[3], self._last), row[1], row[2]
+
+    def _end(self, connection: Connection, now: Snapshot) -> Position:
+        """The position of a snapshot taken now."""
+        row = connection.execute("SELECT headwater.newest()").fetchone()
+        assert row is not None
+        return now.position(row[0])
+
+    def _polled(
+        self,
+        connection: Connection,
+        after: Position,
+        span: Span,
+        tables: Mapping[TableName, Sequence[str]],
+        limit: int,
+    ) -> Poll:
+        told = tell(connection, lambda s, schema: self._reader.copied(connection, s, schema), span, limit)
+        tags = parts.tags(connection, told, fresh(after))
+        changes = {
+            name: self._changes(connection, self._known.table(connection, name), columns, span.after, told)
+            for name, columns in tables.items()
+        }
+        if told.end == span.now:
+            end = self._end(connection, span.now)
+        else:
+            logs = [
+                (self._known.table(connection, name).oid, log) for name, log in zip(tables, span.logs, strict=False)
+            ]
+            newest = told.newest()
+            end = told.end.position(life.witnesses(connection, [*logs, (0, parts.PARTS)], newest))
+        labels = told.labels()
+        committed = np.zeros(0, np.int64) if not told.groups else np.maximum.reduceat(told.at, told.starts[:-1])
+        at = pa.array(committed, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        transactions = pa.table([labels, at, tags.global_id, tags.parts], schema=TRANSACTIONS)
+        before = parts.Before(after, told, {labels[n].as_py(): n for n in tags.tagged})
+        return Poll(end, transactions, changes, told.more, before)
+
+    def _changes(
+        self, connection: Connection, table: PgTable, names: Sequence[str], after: Snapshot, told: Told
+    ) -> pa.Table:
+        """One table's rows, with the ordinals of their transactions."""
+        columns = [table.columns[name] for name in names]
+        span, counted = (after, told.end), [(COUNT, pa.int64()), (ORDINAL, pa.int64())]
+        try:
+            rows = self._reader.copied(
+                connection, poll_statement(table, columns, span), pa.schema([*_fields(columns), *counted])
+            )
+        except Misfit:
+            schema = pa.schema([*_fields(columns), *counted, (_KEY, pa.string()), (UNFIT, pa.string())])
+            rows = self._reader.copied(connection, poll_statement(table, columns, span, keyed=True), schema)
+            rows = rows.drop_columns([_KEY])
+        places = pc.index_in(rows.column(ORDINAL), value_set=pa.array(told.xids))
+        assert not places.null_count, "a change of a transaction that was not told"
+        ordinals = pa.array(told.group[places.to_numpy()] if len(told.group) else [], pa.int64())
+        return rows.set_column(rows.column_names.index(ORDINAL), ORDINAL, ordinals)
+
+    def trim(self, below: Position) -> int:
+        """Forgetting nothing writes nothing: no transaction id is drawn, and positions of an idle source stay put."""
+        Snapshot.parse(below)
+        with self._connections.borrow() as connection, connection.transaction():
+            return owners.trim(connection, self._spec, below)
+
+    # ── as of a position ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
+        """Many keys are asked in several statements: each is exact as of `at`, so together they are."""
+        Snapshot.parse(at)
+        named = (*question.columns, *question.key, *(c.column for c in question.conditions))
+        for start in range(0, max(question.keys.num_rows, 1), _KEYS_PER_STATEMENT):
+
+            def statement(table: PgTable, start: int = start) -> tuple[sql.Composable, pa.Schema]:
+                columns = [table.columns[name] for name in question.columns]
+                schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
+                return answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT)), schema
+
+            yield from self._reader.answers(question.table, named, f"{READ}; SET LOCAL enable_seqscan = off", statement)
+
+    def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
+        with self._connections.borrow() as connection:
+            known = self._known.table(connection, table)
+            rows = catalog.estimated_rows(connection, known)
+            bounds = chunk_bounds(connection, known, rows, max(1, -(-rows // max(target_rows, 1))))
+        return [Chunk(table, i, b, rows // len(bounds)) for i, b in enumerate(bounds)]
+
+    def scan(
+        self, chunk: Chunk, columns: Sequence[str], at: Position, conditions: Sequence[Condition] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        Snapshot.parse(at)
+
+        def statement(table: PgTable) -> tuple[sql.Composable, pa.Schema]:
+            wanted = [table.columns[name] for name in columns]
+            return scan_statement(table, chunk, wanted, at, conditions), pa.schema(
+                [*_fields(wanted), (COUNT, pa.int64())]
+            )
+
+        yield from self._reader.answers(chunk.table, (*columns, *(c.column for c in conditions)), READ, statement)
+
+
+_KEY = "__key"
+_COUNTED = [(COUNT, pa.int64()), (ORDINAL, pa.int64())]
+
+
+def _nothing(at: Position, known: Mapping[TableName, PgTable], tables: Mapping[TableName, Sequence[str]]) -> Poll:
+    """A poll that tells nothing, and ends where it began."""
+    columns = {name: [known[name].columns[c] for c in tables[name]] for name in known}
+    changes = {name: pa.schema([*_fields(found), *_COUNTED]).empty_table() for name, found in columns.items()}
+    return Poll(at, TRANSACTIONS.empty_table(), changes)
+
+
+def _fields(columns: Sequence[PgColumn]) -> list[tuple[str, pa.DataType]]:
+    return [(c.name, c.type) for c in columns]

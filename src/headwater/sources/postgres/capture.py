@@ -1,0 +1,354 @@
+"""Capture at a PostgreSQL source: everything Headwater puts into somebody else's database, and how it goes again.
+
+    schema headwater
+      meta             one row: format and generation of the capture, what was trimmed, the database it was installed in
+      tables, leaves   what is captured: the table's oid, its name then, the position `since` which; its partitions
+      gaps             moments at which capture knowingly missed something
+      consumers, owned for which projects (`owners.py`)
+      witnesses        of changes that are gone, what proves the life of a position (`life.py`)
+      ids              one sequence for all changes of the database
+      changes_<oid>    the changes of one table, written by headwater_capture_<oid>() (`triggers.py`)
+      parts, part_of() transactions tagged as parts of a global one (`parts.py`)
+      functions and types that readers use (`schema.py`)
+    on each captured table
+      triggers, whose names begin with headwater_
+
+Installing is one transaction: all tables or none. It waits for writers of each table, but keeps nobody waiting long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from headwater.model.errors import SourceRefused, SourceUnavailable
+from headwater.model.names import TableName
+from headwater.model.source import SourceSpec
+from headwater.sources.postgres import grants, owners, parts
+from headwater.sources.postgres import schema as layout
+from headwater.sources.postgres.connection import Connection, Connections
+from headwater.sources.postgres.triggers import (
+    PARTITION_TRIGGERS,
+    TRIGGERS,
+    capture_statements,
+    changes_table,
+    function_of,
+    truncate_trigger,
+)
+
+_LOCK_TIMEOUT = "2s"
+_LOCK_TRIES = 5
+_ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('headwater capture', 0))"
+
+_INSPECT = """
+SELECT t.oid::bigint, t.schema_name, t.table_name, n.nspname, c.relname, headwater.fault(t.oid),
+       EXISTS (SELECT FROM headwater.owned AS o WHERE o.oid = t.oid AND o.owner = %s)
+FROM headwater.tables AS t
+LEFT JOIN pg_class AS c ON c.oid = t.oid
+LEFT JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ORDER BY 2, 3
+"""
+
+_LEAVES = """
+SELECT n.nspname::text, p.relname::text, p.oid::bigint, EXISTS (
+    SELECT FROM pg_trigger AS g WHERE g.tgrelid = p.oid AND g.tgname = 'headwater_truncate')
+FROM (WITH RECURSIVE tree (oid) AS (
+    SELECT inhrelid FROM pg_inherits WHERE inhparent = %s
+    UNION ALL SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.oid) SELECT oid FROM tree) AS tree
+JOIN pg_class AS p ON p.oid = tree.oid AND p.relkind = 'r' JOIN pg_namespace AS n ON n.oid = p.relnamespace
+ORDER BY p.oid
+"""
+
+_NOTE_LEAVES = """
+INSERT INTO headwater.leaves SELECT %(root)s, t.oid, c.relfilenode, headwater.signature(t.oid, %(root)s)
+FROM headwater.tree(%(root)s) AS t JOIN pg_class AS c ON c.oid = t.oid WHERE t.oid = %(leaf)s OR %(leaf)s = 0
+"""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """One row of headwater.tables as it stands now; `fault` says what is wrong with it, None if nothing is."""
+
+    oid: int
+    recorded: tuple[str, str]
+    current: tuple[str, str] | None
+    fault: str | None
+    owned: bool
+
+
+@dataclass(frozen=True)
+class Meta:
+    """The capture that is here. `stale` says why it must not be used, empty if it may."""
+
+    generation: str
+    stale: str = ""
+
+
+def meta(connection: Connection) -> Meta | None:
+    """None when there is no capture here."""
+    row = connection.execute(
+        "SELECT to_regclass('headwater.meta') IS NOT NULL, EXISTS (SELECT FROM pg_attribute WHERE attname = 'format'"
+        " AND attrelid = to_regclass('headwater.meta') AND NOT attisdropped)"
+    ).fetchone()
+    if row is None or not row[0]:
+        return None
+    if not row[1]:
+        old = connection.execute("SELECT generation::text FROM headwater.meta").fetchone()
+        return Meta(old[0], "was installed by an older Headwater") if old else None
+    found = connection.execute("SELECT generation::text, format FROM headwater.meta").fetchone()
+    if found is None:
+        return None
+    if found[1] != layout.FORMAT:
+        age = "an older" if found[1] < layout.FORMAT else "a newer"
+        return Meta(found[0], f"was installed by {age} Headwater")
+    home = connection.execute("SELECT home = headwater.here() FROM headwater.meta").fetchone()
+    stale = "" if home and home[0] else "came with a copy of the database that it was installed in"
+    return Meta(found[0], stale)
+
+
+def inspect(connection: Connection, owner: str) -> list[Captured]:
+    return [
+        Captured(oid, (schema, table), None if now_table is None else (now_schema, now_table), fault, owned)
+        for oid, schema, table, now_schema, now_table, fault, owned in connection.execute(_INSPECT, [owner])
+    ]
+
+
+def noted(connection: Connection) -> list[tuple[str, str]]:
+    """The tables of a capture of any format."""
+    rows = connection.execute("SELECT schema_name, table_name FROM headwater.tables ORDER BY 1, 2")
+    return [(schema, table) for schema, table in rows]
+
+
+# ── install ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plan(connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]]) -> list[str]:
+    """The lines of `install`, after checking that it will be allowed to."""
+    found, lines, standing = meta(connection), list[str](), dict[int, Captured]()
+    if found is None:
+        _check_name(connection)
+        lines.append("create schema headwater: meta tables, a sequence, functions")
+    elif found.stale:
+        lines.append(f"create schema headwater anew, because the one that is here {found.stale}")
+    else:
+        standing = {c.oid: c for c in inspect(connection, spec.owner)}
+        if not owners.registered(connection, spec) and not wanted:
+            lines.append("share the capture that is here")
+    new = [(table, oid) for table, oid in wanted if oid not in standing or standing[oid].fault is not None]
+    watched = [(table, oid) for table, oid in wanted if (table, oid) not in new]
+    unwatched = {oid: _unwatched(connection, oid) for _, oid in watched}
+    grants.check(
+        connection,
+        [*new, *(one for one in watched if unwatched[one[1]])],
+        new_schema=found is None or bool(found.stale),
+    )
+    for table, oid in new:
+        again = f" anew, because {standing[oid].fault}" if oid in standing else ""
+        triggers = PARTITION_TRIGGERS if _leaves(connection, oid) is not None else TRIGGERS
+        lines.append(f"capture {table}{again}: change table headwater.changes_{oid}, triggers {', '.join(triggers)}")
+    for table, oid in watched:
+        if unwatched[oid]:
+            lines.append(f"capture {table}: trigger headwater_truncate on {len(unwatched[oid])} new partitions")
+        elif not standing[oid].owned or not owners.registered(connection, spec):
+            lines.append(f"share the capture of {table} that is here")
+    return lines
+
+
+def install(connections: Connections, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]]) -> list[str]:
+    with connections.borrow() as connection:
+        lines = plan(connection, spec, wanted)
+        if lines:
+            _patiently(connection, lambda c, at: _install(c, spec, wanted, at))
+    return lines
+
+
+class _Waiting:
+    """What a transaction of ours waits for, and how long it still may: a budget for all its locks together."""
+
+    def __init__(self, connection: Connection, seconds: float) -> None:
+        self._connection = connection
+        self._deadline = time.monotonic() + seconds
+        self.what = "schema headwater"
+
+    def __call__(self, what: str) -> None:
+        self.what = what
+        left = max(int((self._deadline - time.monotonic()) * 1000), 1)
+        self._connection.execute(f"SET LOCAL lock_timeout = '{left}ms'")
+
+
+def _install(
+    connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]], waiting: _Waiting
+) -> None:
+    found = meta(connection)  # another install may have been faster
+    if found is not None and found.stale:
+        connection.execute("DROP SCHEMA headwater CASCADE")
+        found = None
+    if found is None:
+        for statement in layout.statements():
+            connection.execute(statement)
+        connection.execute(parts.CREATE)
+    owners.register(connection, spec)
+    standing = {c.oid: c for c in inspect(connection, spec.owner)}
+    for table, oid in wanted:
+        waiting(str(table))
+        if oid not in standing or standing[oid].fault is not None or not _watch(connection, oid):
+            _capture_table(connection, table, oid, standing)
+        owners.own(connection, spec, oid)
+
+
+def _capture_table(connection: Connection, table: TableName, oid: int, standing: dict[int, Captured]) -> None:
+    if oid in standing:
+        _forget(connection, oid)
+    for gone in (c for c in standing.values() if c.recorded == (table.schema, table.table) and c.oid != oid):
+        if gone.current is None:
+            _forget(connection, gone.oid)
+            connection.execute("DELETE FROM headwater.owned WHERE oid = %s", [gone.oid])
+    leaves = _leaves(connection, oid)
+    names = None if leaves is None else [name for name, _, _ in leaves]
+    for statement in capture_statements(oid, sql.Identifier(table.schema, table.table), names):
+        connection.execute(statement)
+    # CREATE TRIGGER waited for every writer of the table and keeps new ones out until we commit. So a snapshot taken
+    # now shows all that was written without capture, and whatever it does not show will be captured.
+    connection.execute(
+        "INSERT INTO headwater.tables VALUES (%(oid)s, %(schema)s, %(table)s, pg_current_snapshot(), gen_random_uuid(),"
+        " headwater.signature(%(oid)s, %(oid)s))",
+        {"oid": oid, "schema": table.schema, "table": table.table},
+    )
+    connection.execute(_NOTE_LEAVES, {"root": oid, "leaf": 0})
+
+
+def _watch(connection: Connection, oid: int) -> bool:
+    """Put TRUNCATE triggers on partitions that came since. Creating one keeps writers out, so if a partition is still
+    the one whose first row was noted, nothing was missed."""
+    for name, leaf, _ in _unwatched(connection, oid):
+        for statement in truncate_trigger(oid, name):
+            connection.execute(statement)
+        moved = connection.execute(
+            "SELECT FROM headwater.leaves AS l JOIN pg_class AS c ON c.oid = l.oid"
+            " WHERE l.oid = %s AND l.filenode <> c.relfilenode",
+            [leaf],
+        )
+        if moved.rowcount:
+            return False
+        connection.execute("DELETE FROM headwater.leaves WHERE oid = %s", [leaf])
+        connection.execute(_NOTE_LEAVES, {"root": oid, "leaf": leaf})
+    return True
+
+
+def _leaves(connection: Connection, oid: int) -> list[tuple[sql.Identifier, int, bool]] | None:
+    """The partitions that hold rows, and whether their TRUNCATE is watched; None of a table that has no partitions."""
+    row = connection.execute("SELECT relkind::text FROM pg_class WHERE oid = %s", [oid]).fetchone()
+    if row is None or row[0] != "p":
+        return None
+    found = connection.execute(_LEAVES, [oid])
+    return [(sql.Identifier(schema, table), leaf, watched) for schema, table, leaf, watched in found]
+
+
+def _unwatched(connection: Connection, oid: int) -> list[tuple[sql.Identifier, int, bool]]:
+    return [leaf for leaf in _leaves(connection, oid) or () if not leaf[2]]
+
+
+def _forget(connection: Connection, oid: int) -> None:
+    """Cascading from our own function drops the triggers, too: dropping them by name would take the table's owner."""
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [f"headwater.changes_{oid}"]).fetchone()
+    if row and row[0]:
+        owners.remember_witnesses(connection, oid)
+    connection.execute(sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE").format(function_of(oid)))
+    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(changes_table(oid)))
+    for place in ("tables", "gaps"):
+        connection.execute(sql.SQL("DELETE FROM {} WHERE oid = %s").format(sql.Identifier("headwater", place)), [oid])
+    connection.execute("DELETE FROM headwater.leaves WHERE root = %s", [oid])
+
+
+def _check_name(connection: Connection) -> None:
+    row = connection.execute("SELECT to_regnamespace('headwater') IS NOT NULL").fetchone()
+    if row and row[0]:
+        raise SourceRefused(
+            "there is a schema headwater already, and it is not Headwater's capture",
+            "rename or drop that schema; capture needs the name",
+        )
+
+
+# ── remove ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def release(connections: Connections, spec: SourceSpec, keep: Sequence[tuple[str, str]]) -> list[str]:
+    """Table by table: short locks, and never two tables at once."""
+    with connections.borrow() as connection:
+        found = meta(connection)
+        if found is None or found.stale:
+            return []
+        kept, lines = set(keep), list[str]()
+        for captured in inspect(connection, spec.owner):
+            if captured.owned and captured.current not in kept and captured.recorded not in kept:
+                _patiently(connection, lambda c, at, o=captured.oid: owners.disown(c, spec, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
+        for captured in inspect(connection, spec.owner):
+            if captured.oid in _unowned(connection):
+                _patiently(connection, lambda c, at, o=captured: _drop(c, at, o))  # type: ignore[misc]  # as above
+                lines.append(f"dropped capture of {'.'.join(captured.current or captured.recorded)}")
+        return lines
+
+
+def remove(connections: Connections, spec: SourceSpec) -> list[str]:
+    with connections.borrow() as connection:
+        found = meta(connection)
+        if found is None:
+            return []
+        if found.stale:
+            lines = [f"dropped capture of {schema}.{table}" for schema, table in noted(connection)]
+            _patiently(connection, lambda c, at: c.execute("DROP SCHEMA headwater CASCADE"))
+            return [*lines, "dropped schema headwater"]
+    lines = release(connections, spec, ())
+    with connections.borrow() as connection:
+        last: list[bool] = []
+        _patiently(connection, lambda c, at: last.append(_leave(c, spec)))
+        return [*lines, "dropped schema headwater"] if last[-1] else lines
+
+
+def _leave(connection: Connection, spec: SourceSpec) -> bool:
+    """Whether nobody is left, and so the schema is gone, too."""
+    connection.execute(
+        "DELETE FROM headwater.consumers WHERE owner = %s OR (label = %s AND label <> '')",
+        [spec.owner, spec.owner_label],
+    )
+    if connection.execute("SELECT FROM headwater.consumers LIMIT 1").rowcount:
+        return False
+    connection.execute("DROP SCHEMA headwater CASCADE")
+    return True
+
+
+def _unowned(connection: Connection) -> set[int]:
+    return {row[0] for row in connection.execute(owners.UNOWNED)}
+
+
+def _drop(connection: Connection, waiting: _Waiting, captured: Captured) -> None:
+    waiting(".".join(captured.recorded))
+    if captured.oid in _unowned(connection):
+        _forget(connection, captured.oid)
+
+
+def _patiently(connection: Connection, work: Callable[[Connection, _Waiting], object]) -> None:
+    """One transaction that never keeps writers queueing behind it for long: give up soon, try again a few times."""
+    waiting = _Waiting(connection, 0)
+    for attempt in range(_LOCK_TRIES):
+        try:
+            with connection.transaction():
+                waiting = _Waiting(connection, _seconds(_LOCK_TIMEOUT))
+                waiting(waiting.what)
+                connection.execute(_ONE_AT_A_TIME)
+                work(connection, waiting)
+            return
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            time.sleep(0.2 * (attempt + 1))
+    raise SourceUnavailable(
+        f"{waiting.what} is in use: its lock was not free within {_LOCK_TIMEOUT}, {_LOCK_TRIES} times",
+        "try again when long transactions on it have ended (SELECT pid, xact_start, query FROM pg_stat_activity)",
+    )
+
+
+def _seconds(text: str) -> float:
+    return float(text[:-2]) / 1000 if text.endswith("ms") else float(text[:-1])

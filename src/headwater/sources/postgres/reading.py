@@ -1,0 +1,119 @@
+"""How a PostgreSQL source is read: statements that look whether the table is still what they were made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from headwater.model.errors import HeadwaterError, ValueUnfit
+from headwater.model.names import TableName
+from headwater.model.source import UNFIT
+from headwater.sources.postgres.catalog import PgTable
+from headwater.sources.postgres.connection import Connection, Connections
+from headwater.sources.postgres.csv import Misfit, misfit_advice, read_csv, read_csv_with_misfits, shortened
+from headwater.sources.postgres.identity import KnownTables, may_have_moved
+from headwater.sources.postgres.sql import key_of
+
+_TRIES = 4
+"""How often a table that is altered while it is read is read anew."""
+
+READ = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
+READ_ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+T = TypeVar("T")
+
+
+class Reader:
+    def __init__(self, connections: Connections, known: KnownTables) -> None:
+        self._connections = connections
+        self.known = known
+
+    def anew(self, names: Sequence[TableName], work: Callable[[Connection], T]) -> T:
+        """The work, done again if the tables turn out to be in another shape than they were taken for."""
+        for attempt in range(_TRIES):
+            with self._connections.borrow() as connection:
+                try:
+                    return work(connection)
+                except psycopg.Error as error:
+                    if attempt == _TRIES - 1 or not may_have_moved(error):
+                        raise
+                    self.known.forget(names)
+        raise AssertionError("the last attempt raises")
+
+    def answers(
+        self,
+        name: TableName,
+        named: Sequence[str],
+        begin: str,
+        statement: Callable[[PgTable], tuple[sql.Composable, pa.Schema]],
+    ) -> Iterator[pa.RecordBatch]:
+        """As `anew`, but given out as it comes: what tells that a table moved comes before its first row."""
+        for attempt in range(_TRIES):
+            given = False
+            with self._connections.borrow() as connection:
+                try:
+                    table = self.known.captured(connection, name, named)
+                    asked, schema = statement(table)
+                    self.begin(connection, begin, [table])
+                    with connection.cursor().copy(_copy(asked)) as copy:
+                        for batch in read_csv(copy, schema):
+                            yield batch
+                            given = True
+                    connection.execute("COMMIT")
+                    return
+                except Misfit as misfit:
+                    raise self._unfit(table, misfit) from None
+                except psycopg.Error as error:
+                    if given or attempt == _TRIES - 1 or not may_have_moved(error):
+                        raise
+                    self.known.forget([name])
+
+    def begin(self, connection: Connection, how: str, tables: Sequence[PgTable]) -> None:
+        """Begin, and lock before the first snapshot (see above)."""
+        begin: sql.SQL | sql.Composed = sql.SQL(how)
+        if tables:
+            names = sql.SQL(", ").join(t.rows_of_its_own for t in tables)
+            begin = sql.SQL("{}; LOCK TABLE {} IN ACCESS SHARE MODE").format(begin, names)
+        connection.execute(begin)
+
+    def copied(self, connection: Connection, statement: sql.Composable, schema: pa.Schema) -> pa.Table:
+        """All rows. The copy is read to its end whatever is in it, so that the transaction can go on."""
+        read = read_csv_with_misfits if UNFIT in schema.names else read_csv
+        with connection.cursor().copy(_copy(statement)) as copy:
+            try:
+                return pa.Table.from_batches(read(copy, schema), schema)
+            except Misfit:
+                for _ in copy:
+                    pass
+                raise
+
+    def _unfit(self, table: PgTable, misfit: Misfit) -> ValueUnfit:
+        kind = table.columns[misfit.column].type
+        row = f" of the row with {key}" if (key := self._key(table, misfit)) else ""
+        return ValueUnfit(
+            f"{table.name}.{misfit.column}: the value {shortened(misfit.value)}{row} does not fit {kind} exactly",
+            misfit_advice(kind),
+        )
+
+    def _key(self, table: PgTable, misfit: Misfit) -> str | None:
+        """Which row has such a value now; None if none has any longer."""
+        statement = sql.SQL("SELECT {} FROM {} AS b WHERE b.{}::text = {} LIMIT 1").format(
+            key_of(table, lambda c: sql.SQL("b.{}::text").format(sql.Identifier(c)), sql.SQL("b.*::text")),
+            table.rows_of_its_own,
+            sql.Identifier(misfit.column),
+            sql.Literal(misfit.value),
+        )
+        try:
+            with self._connections.borrow() as connection:
+                row = connection.execute(statement).fetchone()
+        except HeadwaterError:
+            return None
+        return row[0] if row else None
+
+
+def _copy(statement: sql.Composable) -> sql.Composed:
+    return sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(statement)
