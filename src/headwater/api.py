@@ -38,9 +38,9 @@ if TYPE_CHECKING:  # Spark and the parser are imported by those who use them: re
 
     from headwater.algebra.view import ViewDefinition
     from headwater.runtime.change.applying import ApplyPlan
-    from headwater.runtime.compute.plans import ViewPlan
     from headwater.runtime.engine import Engine
     from headwater.runtime.progress import Progress
+    from headwater.runtime.project.plan import ViewPlan
     from headwater.runtime.reading.verify import Verification
 
 
@@ -83,7 +83,7 @@ class Warehouse:
 
     def plans(self, names: Sequence[ViewName] | None = None) -> dict[ViewName, ViewPlan]:
         """The views with the types Spark gives them."""
-        from headwater.runtime.compute.plans import plan_views
+        from headwater.runtime.compute.planning import plan_views
 
         planned = plan_views(self.spark, self.views, {n: self.catalog.schemas(v) for n, v in self.views.items()})
         return {n: plan for n, plan in planned.items() if names is None or n in names}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from headwater.model.names import Seq
-from headwater.runtime.compute.compaction import LogFile, worth_compacting
+from headwater.runtime.commit.folding import worth_compacting
+from headwater.warehouse.table import LogFile
 
 LOAD = [LogFile("load-1", 1_000_000, 0, 0), LogFile("load-2", 1_000_000, 0, 0)]
 

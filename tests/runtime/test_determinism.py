@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from algebra.shop import ORDERS, view
 from headwater.algebra import functions
 from headwater.model.errors import ConfigError, ViewSqlError
-from headwater.runtime.compute.plans import plan_view
+from headwater.runtime.compute.planning import plan_view
 from headwater.runtime.compute.spark import start_spark
 from headwater.runtime.project.config import Config
 

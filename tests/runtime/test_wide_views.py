@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from headwater.model.changelog import COUNT, SEQ
-from headwater.runtime.compute.compaction import log_files
 from headwater.storage import Storage
 from headwater.warehouse.table import ChangelogTable, write_file
 
@@ -23,6 +22,6 @@ def test_files_know_their_transactions(tmp_path: Path, columns: int) -> None:
         rows = pa.table([pa.array([low, low + 1])] * len(schema), schema)
         table.commit([write_file(storage, "log", rows, "x")])
     wanted = [(3, 4), (7, 8)]
-    assert sorted((f.low, f.high) for f in log_files(table)) == wanted
+    assert sorted((f.low, f.high) for f in table.log_files()) == wanted
     table.delta.create_checkpoint()
-    assert sorted((f.low, f.high) for f in log_files(ChangelogTable(storage, "log"))) == wanted
+    assert sorted((f.low, f.high) for f in ChangelogTable(storage, "log").log_files()) == wanted

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headwater.algebra.parse import ParsedView
     from headwater.algebra.view import ViewDefinition
     from headwater.api import Warehouse
-    from headwater.runtime.compute.plans import ViewPlan
+    from headwater.runtime.project.plan import ViewPlan
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _parsed(warehouse: Warehouse, plan: Plan) -> list[ParsedView]:
 def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName, ViewPlan]) -> PlannedView:
     from headwater.algebra import as_table
     from headwater.maintenance.graph import steps
-    from headwater.runtime.compute.plans import plan_view
+    from headwater.runtime.compute.planning import plan_view
 
     parents = {name: planned[name] for name in view.parents}
     schemas = warehouse.catalog.schemas(view)

@@ -32,13 +32,13 @@ from headwater.runtime.commit.retention import Retention
 from headwater.runtime.commit.views import Halt, ManagedView
 from headwater.runtime.compute.computing import Computing
 from headwater.runtime.compute.living_spark import LivingSpark
-from headwater.runtime.compute.plans import ViewPlan
 from headwater.runtime.intake.integration import Integration
 from headwater.runtime.intake.pollers import Poller
 from headwater.runtime.intake.schema_watch import SchemaWatch
 from headwater.runtime.progress import Meter, Progress
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
+from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.report import Report
 from headwater.runtime.scheduling.families import Batch
 from headwater.runtime.scheduling.managers import Failed, Finished, Managers, ViewManager

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headwater.integrator.numbering import Numbered
 from headwater.model.names import Seq, ViewName
-from headwater.runtime.compute.jobs import Written
-from headwater.runtime.compute.tasks import Tally
+from headwater.model.written import Tally, Written
 
 if TYPE_CHECKING:
     from headwater.runtime.engine import Engine

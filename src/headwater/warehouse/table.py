@@ -19,23 +19,35 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from headwater.model.changelog import SEQ
+from headwater.model.written import DataFile
 from headwater.storage import Storage
 from headwater.storage.files import explained, flush_folder
 
 
 @dataclass(frozen=True)
-class DataFile:
-    """A Parquet file that lies in a table's folder, with what Delta wants to know about it."""
+class LogFile:
+    """A file of a changelog: how many rows, from which transaction to which."""
 
     name: str
-    size: int
     rows: int
     low: int
     high: int
 
-    def add(self) -> AddAction:
-        stats = {"numRecords": self.rows, "minValues": {SEQ: self.low}, "maxValues": {SEQ: self.high}, "nullCount": {}}
-        return AddAction(self.name, self.size, {}, int(time.time() * 1000), True, json.dumps(stats))
+    @property
+    def one_state(self) -> bool:
+        """All of one transaction: a first load, or history folded before."""
+        return self.low == self.high
+
+    def foldable(self, horizon: int) -> float:
+        """About how many of its rows lie at or before the horizon."""
+        share = (min(horizon, self.high) - self.low + 1) / (self.high - self.low + 1)
+        return self.rows * max(0.0, share)
+
+
+def _add(file: DataFile) -> AddAction:
+    """What Delta wants to know about a file."""
+    stats = {"numRecords": file.rows, "minValues": {SEQ: file.low}, "maxValues": {SEQ: file.high}, "nullCount": {}}
+    return AddAction(file.name, file.size, {}, int(time.time() * 1000), True, json.dumps(stats))
 
 
 def write_file(storage: Storage, folder: str, rows: pa.Table, label: str) -> DataFile:
@@ -94,7 +106,7 @@ class ChangelogTable:
         if not added and not removed:
             return self.version
         now = int(time.time() * 1000)
-        actions: list[AddAction | RemoveAction] = [file.add() for file in added]
+        actions: list[AddAction | RemoveAction] = [_add(file) for file in added]
         actions += [RemoveAction(name, True, now) for name in removed]
         if self._storage.local:
             with explained(self._storage.url):
@@ -112,6 +124,11 @@ class ChangelogTable:
         """Names of the data files of a version, relative to the table's folder."""
         table = self.delta if version is None else self.at(version)
         return [uri.rsplit("/", 1)[1] for uri in table.file_uris()]
+
+    def log_files(self) -> list[LogFile]:
+        """The files of the newest version, with their statistics."""
+        rows = pa.table(self.delta.get_add_actions(flatten=True)).to_pylist()
+        return [LogFile(r["path"], r["num_records"], r[f"min.{SEQ}"], r[f"max.{SEQ}"]) for r in rows]
 
     def rewind(self, version: int) -> int:
         """Back to what `version` held, if anything was committed since; returns the version that now holds it."""

@@ -28,14 +28,13 @@ from headwater.model.errors import HeadwaterError, PositionTrimmed
 from headwater.model.names import Position, Seq, SourceName, TableName, ViewName, view_table
 from headwater.model.schema import Identities
 from headwater.runtime.commit.views import ManagedView, new_view, own_identities
-from headwater.runtime.compute.compaction import log_files
 from headwater.runtime.compute.frames import state_of
 from headwater.runtime.compute.load import load_view
-from headwater.runtime.compute.plans import ViewPlan
 from headwater.runtime.compute.spark import give_back_memory
 from headwater.runtime.compute.staging import FOLDER, StagedCut, Staging, wanted
 from headwater.runtime.project.about import identities_from_json, identities_to_json
 from headwater.runtime.project.catalog import SourceCatalog
+from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.scheduling.families import Family
 from headwater.runtime.scheduling.managers import FOREVER, ViewManager
 from headwater.runtime.steps import Step, reached
@@ -292,7 +291,7 @@ class Building:
         if not view.live:
             raise HeadwaterError(f"view {view.name}, which {plan.view.name} reads, is halted: {view.state.reason}")
         with view.lock:
-            names = [f.name for f in log_files(view.log)] + [f.name for w in view.pending for f in w.log]
+            names = [f.name for f in view.log.log_files()] + [f.name for w in view.pending for f in w.log]
         files = [view.storage.path(f"{view.log.folder}/{n}") for n in names]
         return state_of(spark, view.storage, files, plan.schemas[view_table(view.name)], seq)
 

@@ -17,11 +17,12 @@ from headwater.algebra.view import ViewDefinition
 from headwater.model.errors import HeadwaterError, ViewSqlError
 from headwater.model.names import ViewName
 from headwater.runtime.change.left_alone import check_left_alone
-from headwater.runtime.compute.plans import ViewPlan, plan_view
+from headwater.runtime.compute.planning import plan_view
 from headwater.runtime.project.about import read_about
 from headwater.runtime.project.catalog import SourceCatalog, read_views
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.fingerprints import fingerprints
+from headwater.runtime.project.plan import ViewPlan
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, ViewState
 

@@ -29,8 +29,8 @@ from headwater.storage import Storage
 
 if TYPE_CHECKING:
     from headwater.runtime.change.building import Change
-    from headwater.runtime.compute.plans import ViewPlan
     from headwater.runtime.engine import Engine
+    from headwater.runtime.project.plan import ViewPlan
 
 FOLDER = "requests"
 _ANSWER = ".answer.json"

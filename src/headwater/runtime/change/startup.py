@@ -20,10 +20,10 @@ from headwater.model.source import Capture
 from headwater.runtime.change.building import POINT, Change, LoadPoint, saved_point
 from headwater.runtime.commit.recovery import recover
 from headwater.runtime.commit.views import Halt, ManagedView
-from headwater.runtime.compute.plans import ViewPlan
 from headwater.runtime.intake.schema_watch import MEND, Present, Watched, broken_by, halt_by
 from headwater.runtime.project.about import read_about
 from headwater.runtime.project.catalog import AWAY, SourceCatalog
+from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.scheduling.families import Family
 from headwater.warehouse.cuts import Cut, ViewState
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import Seq
-from headwater.runtime.compute.compaction import Compacted, compact_files, log_files, worth_compacting
+from headwater.runtime.commit.folding import Compacted, worth_compacting
+from headwater.runtime.compute.compaction import compact_files
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.threads import pool
 from headwater.warehouse.publishing import publish_view
@@ -88,14 +89,14 @@ class Chores:
         """Compact every view wholly; returns rows before and after."""
         result = {}
         for view in self._engine.views.values():
-            before = sum(f.rows for f in log_files(view.log))
+            before = sum(f.rows for f in view.log.log_files())
             for table, horizon in self._tables(view):
                 names = table.files()
                 if not names:
                     continue
                 done = compact_files(self._engine.spark, self._engine.storage, table, names, horizon)
                 self._commit(view, table, horizon, done)
-            result[str(view.name)] = (before, sum(f.rows for f in log_files(view.log)))
+            result[str(view.name)] = (before, sum(f.rows for f in view.log.log_files()))
         return result
 
     def _trim(self) -> None:
@@ -121,7 +122,7 @@ class Chores:
                 continue
             for table, horizon in self._tables(view):
                 with view.lock:
-                    names = worth_compacting(log_files(table), horizon)
+                    names = worth_compacting(table.log_files(), horizon)
                 if names:
                     job = self.threads.submit(self._compact, table, names, horizon)
                     self._compaction = _Compaction(view, table, horizon, job)

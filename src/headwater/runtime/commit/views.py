@@ -12,10 +12,10 @@ from urllib.parse import quote
 from headwater.model.consistency import Level
 from headwater.model.names import Seq, TableName, ViewName
 from headwater.model.schema import Identities
-from headwater.runtime.compute.jobs import Written
-from headwater.runtime.compute.plans import ViewPlan
+from headwater.model.written import Written
 from headwater.runtime.compute.tasks import AggregateWork, Target
 from headwater.runtime.project.about import ABOUT, About, statement_of
+from headwater.runtime.project.plan import ViewPlan
 from headwater.storage import Storage
 from headwater.warehouse.cuts import ViewState
 from headwater.warehouse.table import ChangelogTable

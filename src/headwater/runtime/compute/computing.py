@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from headwater.model.consistency import Level
 from headwater.model.names import SourceName, TableName, view_table
 from headwater.model.source import SourceSpec
+from headwater.model.written import Written
 from headwater.runtime.commit.views import ManagedView
-from headwater.runtime.compute.compaction import log_files
-from headwater.runtime.compute.jobs import Written, run_wave
+from headwater.runtime.compute.jobs import run_wave
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.recompute import Refresh, recompute
 from headwater.runtime.compute.tasks import ParentFiles, WaveWork
@@ -80,7 +80,7 @@ class Computing:
 def _parent(view: ManagedView, batch: Batch) -> ParentFiles:
     """A view's files at the end of a batch, those not yet committed included."""
     with view.lock:
-        files = [(f.name, f.low, f.high) for f in log_files(view.log)]
+        files = [(f.name, f.low, f.high) for f in view.log.log_files()]
         files += [(f.name, f.low, f.high) for w in view.pending for f in w.log]
     paths = {name: view.storage.path(f"{view.log.folder}/{name}") for name, _, _ in files}
     changes = tuple(paths[n] for n, low, high in files if high > batch.lo and low <= batch.hi)

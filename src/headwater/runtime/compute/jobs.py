@@ -11,7 +11,7 @@ of files, to be committed or forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -22,14 +22,14 @@ from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 from headwater.algebra.view import quoted
 from headwater.maintenance.aggregate import result_schema
 from headwater.model.changelog import COUNT, SEQ
+from headwater.model.written import Tally, Written
 from headwater.runtime.compute.failures import in_words, telling
-from headwater.runtime.compute.plans import ViewPlan, arguments, finish, outputs, plain
+from headwater.runtime.compute.planning import arguments, finish, outputs, plain
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.tasks import (
     FILE,
     FILES,
     AggregateWork,
-    Tally,
     Target,
     WaveWork,
     aggregating,
@@ -38,20 +38,7 @@ from headwater.runtime.compute.tasks import (
     write_rows,
     writing,
 )
-from headwater.warehouse.table import DataFile
-
-
-@dataclass(frozen=True)
-class Written:
-    """Files of a view's changelog and of its auxiliary changelog, not yet committed, and what they cost."""
-
-    log: tuple[DataFile, ...]
-    auxiliary: tuple[DataFile, ...]
-    tally: Tally
-
-    @property
-    def rows(self) -> int:
-        return sum(f.rows for f in self.log)
+from headwater.runtime.project.plan import ViewPlan
 
 
 class _TallySum(AccumulatorParam[Any]):

@@ -18,12 +18,13 @@ from headwater.maintenance.keys import common_type
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.conditions import Condition, Scalar
 from headwater.model.names import Seq, TableName
+from headwater.model.written import Written
 from headwater.runtime.commit.views import ManagedView
 from headwater.runtime.compute.failures import in_words
-from headwater.runtime.compute.jobs import Written, finish_rows, written
-from headwater.runtime.compute.plans import ViewPlan
+from headwater.runtime.compute.jobs import finish_rows, written
 from headwater.runtime.compute.recompute import evaluated, write_change
 from headwater.runtime.compute.spark import spark_types
+from headwater.runtime.project.plan import ViewPlan
 
 
 def load_view(spark: SparkSession, view: ManagedView, tables: Mapping[TableName, DataFrame], seq: Seq) -> Written:

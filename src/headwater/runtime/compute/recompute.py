@@ -21,16 +21,17 @@ from headwater.algebra.view import quoted
 from headwater.integrator.journal import read_changes
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import Seq, TableName
+from headwater.model.written import Written
 from headwater.runtime.commit.views import ManagedView
 from headwater.runtime.compute.failures import in_words
 from headwater.runtime.compute.frames import minus, repeated, state_of, undone
-from headwater.runtime.compute.jobs import Written, written
-from headwater.runtime.compute.plans import ViewPlan
+from headwater.runtime.compute.jobs import written
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.staging import StagedCut, Staging, wanted
 from headwater.runtime.compute.tasks import FILES, ParentFiles, writing
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
+from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.scheduling.families import Batch
 
 FOREVER = Seq(2**62)

@@ -24,10 +24,10 @@ from headwater.model.schema import Identities
 from headwater.model.source import Chunk
 from headwater.runtime.compute.copying import ScanWork, staging, staging_name
 from headwater.runtime.compute.failures import in_words
-from headwater.runtime.compute.plans import ViewPlan
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
+from headwater.runtime.project.plan import ViewPlan
 from headwater.storage import Storage
 
 FOLDER = "loads"

@@ -30,11 +30,12 @@ from headwater.model.errors import ConfigError, SourceUnavailable
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities
 from headwater.model.source import ORDINAL, Question, Source, SourceSpec
+from headwater.model.written import DataFile, Tally
 from headwater.runtime.compute.failures import telling
 from headwater.runtime.compute.unfit import represented
 from headwater.sources import connect
 from headwater.storage import Storage
-from headwater.warehouse.table import DataFile, write_file
+from headwater.warehouse.table import write_file
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -99,23 +100,6 @@ class WaveWork:
         """The state that first shows each transaction. What lies beyond the batch keeps its number."""
         shown = np.full(len(seqs), self.hi) if not self.every else -(-seqs // self.every) * self.every
         return np.where(seqs <= self.hi, np.minimum(shown, self.hi), seqs)
-
-
-@dataclass
-class Tally:
-    """What a part of a wave cost."""
-
-    questions: int = 0
-    keys: int = 0
-    scans: int = 0
-    answers: int = 0
-    changes: int = 0
-    seconds_asking: float = 0.0
-    seconds: float = 0.0
-
-    def plus(self, other: Tally) -> Tally:
-        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
-        return Tally(**{name: mine + theirs for (name, mine), theirs in pairs})
 
 
 def scans(question: Question, rows: int, leading: frozenset[str] | None = None) -> bool:

@@ -15,8 +15,8 @@ from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Identities, Identity, TableSchema
 from headwater.model.source import Capture, Source
 from headwater.runtime.commit.views import Halt
-from headwater.runtime.compute.plans import ViewPlan
 from headwater.runtime.project.catalog import SourceCatalog
+from headwater.runtime.project.plan import ViewPlan
 
 SECONDS = 5.0
 LOAD_AGAIN = "'headwater apply' loads it again"

@@ -28,11 +28,11 @@ from headwater.model.errors import HeadwaterError
 from headwater.model.names import Seq, TableName, ViewName
 from headwater.runtime.compute.failures import translated
 from headwater.runtime.compute.frames import repeated, undone
-from headwater.runtime.compute.plans import ViewPlan
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.staging import Progress, StagedCut, Staging, wanted
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
+from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.reading.order import disorder
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut

@@ -18,8 +18,8 @@ from headwater.maintenance.commit_queue import CommitQueue
 from headwater.model.errors import HeadwaterError, WarehouseError
 from headwater.model.names import Seq
 from headwater.model.schedule import Schedule, parse_schedule
+from headwater.model.written import Written
 from headwater.runtime.commit.views import ManagedView
-from headwater.runtime.compute.jobs import Written
 from headwater.runtime.scheduling.families import Batch, Family, some
 from headwater.runtime.threads import pool
 

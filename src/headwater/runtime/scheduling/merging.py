@@ -33,8 +33,8 @@ from headwater.merge import (
     painting_for,
 )
 from headwater.model.names import Seq, SourceName
+from headwater.model.written import Written
 from headwater.runtime.commit.views import ManagedView
-from headwater.runtime.compute.jobs import Written
 
 PLACES = 4096
 """Rows of one round are told apart by their place; a row's number grows with its last transaction."""

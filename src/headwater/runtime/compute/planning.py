@@ -1,9 +1,8 @@
-"""A view made ready to run: its definition, and the types Spark gives its expressions."""
+"""Making views ready to run: Spark checks their expressions and says which types they have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -14,54 +13,16 @@ from pyspark.sql.types import DoubleType, FloatType, StructField
 from headwater.algebra.conditions import check_equalities
 from headwater.algebra.meanings import surprises
 from headwater.algebra.view import Output, ViewDefinition, quoted
-from headwater.maintenance.aggregate import auxiliary_schema
 from headwater.maintenance.wave import core_schema
 from headwater.model.changelog import COUNT, SEQ
-from headwater.model.consistency import Level
 from headwater.model.errors import ViewSqlError
-from headwater.model.names import SourceName, TableName, ViewName, view_table
+from headwater.model.names import TableName, ViewName, view_table
 from headwater.model.schema import TableSchema
 from headwater.runtime.compute.determinism import check_determinism
 from headwater.runtime.compute.representable import check_sums, check_types
 from headwater.runtime.compute.spark import arrow_types, spark_types
 from headwater.runtime.project.fingerprints import fingerprint, needed_schema
-
-
-@dataclass(frozen=True)
-class ViewPlan:
-    """`schemas` are the columns the view needs of each table, `core` those of its core, `log` those of its changelog,
-    `types` the aggregation's keys, arguments and calls."""
-
-    view: ViewDefinition
-    schemas: Mapping[TableName, pa.Schema]
-    core: pa.Schema
-    log: pa.Schema
-    types: Mapping[str, pa.DataType]
-    fingerprint: str
-    parents: Mapping[ViewName, ViewPlan] = field(default_factory=dict)
-    surprises: tuple[str, ...] = ()
-    """What its SQL means here and would not mean at a source, for the person who plans it."""
-
-    @property
-    def columns(self) -> pa.Schema:
-        """The view's own columns."""
-        return pa.schema([f for f in self.log if f.name not in (COUNT, SEQ)])
-
-    @property
-    def auxiliary(self) -> pa.Schema | None:
-        """The columns of its auxiliary view; a view that is recomputed needs none."""
-        if self.view.aggregation is None or self.view.level is Level.PERIODIC:
-            return None
-        return auxiliary_schema(self.view.aggregation, self.types)
-
-    @property
-    def base(self) -> frozenset[TableName]:
-        """Every table of a source that can change it, by itself or through the views it reads."""
-        return frozenset(self.view.base_tables).union(*(parent.base for parent in self.parents.values()))
-
-    @property
-    def sources(self) -> tuple[SourceName, ...]:
-        return tuple(sorted({table.source for table in self.base}))
+from headwater.runtime.project.plan import ViewPlan
 
 
 def plan_views(

@@ -1,0 +1,46 @@
+"""What computing a batch left behind: files that no table refers to yet, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file in a table's folder: how many rows it has, from which transaction to which."""
+
+    name: str
+    size: int
+    rows: int
+    low: int
+    high: int
+
+
+@dataclass
+class Tally:
+    """What a part of a batch cost; counted up by the task that computes it."""
+
+    questions: int = 0
+    keys: int = 0
+    scans: int = 0
+    answers: int = 0
+    changes: int = 0
+    seconds_asking: float = 0.0
+    seconds: float = 0.0
+
+    def plus(self, other: Tally) -> Tally:
+        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
+        return Tally(**{name: mine + theirs for (name, mine), theirs in pairs})
+
+
+@dataclass(frozen=True)
+class Written:
+    """Files of a view's changelog and of its auxiliary changelog, not yet committed, and what they cost."""
+
+    log: tuple[DataFile, ...]
+    auxiliary: tuple[DataFile, ...]
+    tally: Tally
+
+    @property
+    def rows(self) -> int:
+        return sum(f.rows for f in self.log)
