@@ -16,6 +16,7 @@ from unittest import mock
 import headwater
 from chain import Chain
 from headwater.model.names import SourceName
+from headwater.runtime.compute.machinery import spark_machinery
 from headwater.runtime.engine import Engine
 from headwater.runtime.scheduling.merging import Group, Merging
 from writer import applied
@@ -80,16 +81,17 @@ class Bench:
     def turn(self, case: str, transactions: int, **settings: Any) -> None:
         """Some transactions under these settings, after a few to warm up; adds to the case's time."""
         config = replace(self.warehouse.config, **settings)
-        with Engine(config, self.warehouse.spark, self.warehouse.catalog) as engine:
+        machinery = spark_machinery(config, self.warehouse.spark, self.warehouse.catalog)
+        with Engine(config, machinery, self.warehouse.catalog) as engine:
             engine.start(self.plans)
             self._apply(200)
             engine.catch_up()
             self._apply(transactions)
-            before, begun = engine.merging.seconds, time.perf_counter()
+            before, begun = engine.look().merging_seconds, time.perf_counter()
             engine.catch_up()
             self.seconds[case] = self.seconds.get(case, 0.0) + time.perf_counter() - begun
-            self.merging[case] = self.merging.get(case, 0.0) + engine.merging.seconds - before
-            self.groups[case] = len(engine.merging.groups)
+            self.merging[case] = self.merging.get(case, 0.0) + engine.look().merging_seconds - before
+            self.groups[case] = len(engine.look().groups)
 
     def _apply(self, transactions: int) -> None:
         applied(self.data, self.chain, self.at, self.at + transactions)

@@ -62,7 +62,7 @@ def sqlite_project(chain: Chain, settings: str = "") -> tuple[Path, headwater.Wa
 def running(warehouse: headwater.Warehouse) -> Iterator[tuple[Engine, float]]:
     """An engine that has loaded its views, and how long the load took (the session was up before)."""
     plans = warehouse.plans()
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         begun = time.perf_counter()
         engine.start(plans)
         engine.catch_up()
@@ -198,7 +198,7 @@ def freshness(n: int, u: int, rate: int = 500, seconds: int = 60) -> dict[str, A
             engine.step()
         engine.catch_up()
         committed = np.array([t["committed_at"].timestamp() for t in warehouse.log(seq + 1)])
-        cuts = engine.cuts._query(f"SELECT seq, at FROM cuts WHERE seq > {seq} ORDER BY seq, cut")
+        cuts = warehouse.cuts._query(f"SELECT seq, at FROM cuts WHERE seq > {seq} ORDER BY seq, cut")
         shown = np.array([c["at"].timestamp() for c in cuts])
         ends = np.array([c["seq"] for c in cuts])
         which = np.searchsorted(ends, seq + 1 + np.arange(len(committed)))
@@ -226,7 +226,7 @@ def reading(n: int, u: int) -> dict[str, Any]:
 
         timed("before")
         begun = time.perf_counter()
-        engine.chores.compact_now()
+        engine.compact()
         facts["compaction_s"] = time.perf_counter() - begun
         timed("after")
         plain = data.parent / "plain.parquet"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from headwater.runtime.project.config import Config, load_config
 from headwater.runtime.project.project import Project
 from headwater.runtime.reading.log import transactions
 from headwater.runtime.reading.moments import At
-from headwater.runtime.reading.resolve import find_view, settled_views
+from headwater.runtime.reading.resolve import settled_views
 from headwater.runtime.reading.sessions import Session
 from headwater.runtime.reading.status import Status, take_status
 from headwater.storage import Storage
@@ -49,6 +50,7 @@ class Warehouse:
 
     def __init__(self, config: Config) -> None:
         self.project = Project(config)
+        self._spark: SparkSession | None = None
 
     # ------------------------------------------------------------ the project
 
@@ -70,7 +72,12 @@ class Warehouse:
 
     @property
     def spark(self) -> SparkSession:
-        return self.project.spark()
+        """The Spark session, started when it is first asked for."""
+        if self._spark is None:
+            from headwater.runtime.compute.spark import start_spark
+
+            self._spark = start_spark(self.config)
+        return self._spark
 
     @property
     def views(self) -> dict[ViewName, ViewDefinition]:
@@ -115,6 +122,14 @@ class Warehouse:
 
     # ---------------------------------------------------------------- running
 
+    def engine(self, progress: Progress | None = None) -> Engine:
+        """What `run` uses, for those who want to take its steps themselves: a context manager."""
+        from headwater.runtime.compute.machinery import spark_machinery
+        from headwater.runtime.engine import Engine
+
+        self.project.claim()
+        return Engine(self.config, spark_machinery(self.config, self.spark, self.catalog), self.catalog, progress)
+
     def check_free(self) -> None:
         """Refuse early, before Spark starts, what `run` would refuse: a warehouse that somebody maintains already."""
         if holder(self.storage) is not None:
@@ -129,11 +144,8 @@ class Warehouse:
     ) -> Cut:
         """Load new views and maintain all of them, until stopped or caught up. Returns the last cut. Views whose files
         were edited or deleted go on as they are, unless `apply` says that views/ counts."""
-        from headwater.runtime.engine import Engine
-
-        self.project.claim()
         self.catalog.recall_from(self.storage)
-        with Engine(self.config, self.spark, self.catalog, progress) as engine:
+        with self.engine(progress) as engine:
             if started:
                 started(engine)
             self._start(engine, apply)
@@ -145,19 +157,16 @@ class Warehouse:
 
         cut = self.cuts.newest()
         if apply or not cut.views:
-            todo = to_apply(engine.spark, self.config, self.catalog, (self.storage, cut))
+            todo = to_apply(engine.plan, self.config, self.catalog, (self.storage, cut))
         else:
-            todo = to_go_on(engine.spark, self.config, self.catalog, (self.storage, cut))
+            todo = to_go_on(engine.plan, self.config, self.catalog, (self.storage, cut))
         for note in todo.notes:
             engine.meter.note(note)
         engine.start(todo.plans, build, replace=apply or not cut.views, unresolved=todo.unresolved)
 
     def _here(self, work: Callable[[Engine], None], apply: bool = False, build: bool = True) -> None:
         """Do something with the views here and now, where nothing runs."""
-        from headwater.runtime.engine import Engine
-
-        self.project.claim()
-        with Engine(self.config, self.spark, self.catalog) as engine:
+        with self.engine() as engine:
             self._start(engine, apply, build)
             work(engine)
             engine.build()
@@ -183,21 +192,21 @@ class Warehouse:
 
     def rebuild(self, views: Sequence[str], heard: Callable[[str], None] = lambda phase: None) -> None:
         """Load these views again, and those that read them; the others go on meanwhile."""
-        names = [find_view(self.cut(), name) for name in views]
+        names = [self.cut().named(name) for name in views]
         if holder(self.storage) is not None:
             self._ask(Request("rebuild", views=names), heard)
             return
         heard(HERE_AND_NOW)
-        self._here(lambda engine: engine.requests.here(Request("rebuild", views=names)), build=False)
+        self._here(lambda engine: engine.do(Request("rebuild", views=names)), build=False)
 
     def resume(self, views: Sequence[str], heard: Callable[[str], None] = lambda phase: None) -> None:
         """Let halted views go on from where they stopped."""
-        names = [find_view(self.cut(), name) for name in views]
+        names = [self.cut().named(name) for name in views]
         if holder(self.storage) is not None:
             self._ask(Request("resume", views=names), heard)
         else:
             heard(HERE_AND_NOW)
-            self._here(lambda engine: engine.requests.here(Request("resume", views=names)), build=False)
+            self._here(lambda engine: engine.do(Request("resume", views=names)), build=False)
         for name in names:
             state = self.cut().views[name]
             if state.state != "live":
@@ -218,26 +227,26 @@ class Warehouse:
 
     def compact(self) -> dict[str, tuple[int, int]]:
         """Fold history up to the horizon; rows before and after, per view."""
-        from headwater.runtime.engine import Engine
-
-        self.project.claim()
-        with Engine(self.config, self.spark, self.catalog) as engine:
+        with self.engine() as engine:
             self._start(engine, apply=False, build=False)
-            return engine.chores.compact_now()
+            return {str(name): rows for name, rows in engine.compact().items()}
 
     def publish(self) -> dict[str, str]:
         """Refresh the plain tables at the newest cut; where each is."""
         cut = self.cut()
-        for name, pinned in Session(self.project, cut, None).resolved().items():
+        for name, pinned in self._session(cut, None).resolved().items():
             publish_view(self.storage, name, pinned, cut)
         return {name: self.storage.uri(published_folder(name)) for name in cut.views}
 
     # ---------------------------------------------------------------- reading
 
+    def _session(self, cut: Cut, at: At) -> Session:
+        return Session(self.project, cut, at, lambda: self.spark)
+
     @contextmanager
     def session(self, at: At = None) -> Iterator[Session]:
         """One state for any number of reads, kept from clean-up while it is open."""
-        session = Session(self.project, self.cut(), at)
+        session = self._session(self.cut(), at)
         pin = PinnedCut(self.storage, session.cut, session.oldest())
         try:
             yield session
@@ -246,21 +255,21 @@ class Warehouse:
 
     def halted(self) -> dict[ViewName, str]:
         """The views that are not maintained any more, and why; reading one of them warns with `ViewHalted`."""
-        return Session(self.project, self.cut(), None).halted()
+        return self._session(self.cut(), None).halted()
 
     def read(self, view: str, at: At = None) -> DataFrame:
         """A view's rows at the newest cut or at `at`, as a Spark DataFrame."""
-        return Session(self.project, self.cut(), at).read(view)
+        return self._session(self.cut(), at).read(view)
 
     def sql(self, query: str, at: At = None) -> DataFrame:
         """Any Spark SQL over all views at one state."""
-        return Session(self.project, self.cut(), at).sql(query)
+        return self._session(self.cut(), at).sql(query)
 
     def rows(self, view: str, at: At = None, limit: int | None = None) -> pa.Table:
-        return Session(self.project, self.cut(), at).rows(view, limit)
+        return self._session(self.cut(), at).rows(view, limit)
 
     def query(self, sql: str, at: At = None) -> pa.Table:
-        return Session(self.project, self.cut(), at).query(sql)
+        return self._session(self.cut(), at).query(sql)
 
     def numbered(self) -> Seq:
         """The newest transaction that has a number; the newest cut may not hold it yet."""
@@ -287,16 +296,17 @@ class Warehouse:
     ) -> list[Verification]:
         """Recompute views from the sources as of exactly their cut, and compare as bags."""
         from headwater.runtime.change.maintained import maintained_views, plan_each
+        from headwater.runtime.compute.planning import plan_view
         from headwater.runtime.reading.verify import Verifier
 
         for _ in range(3):
-            session = Session(self.project, self.cut(), at)
+            session = self._session(self.cut(), at)
             pin = PinnedCut(self.storage, session.cut, session.oldest())
             try:
-                names = [find_view(pin.cut, v) for v in views] or list(pin.cut.views)
+                names = [pin.cut.named(v) for v in views] or list(pin.cut.views)
                 pinned = settled_views(pin.cut, names) if at is None else session.pinned(names)
                 defined = maintained_views(self.storage, pin.cut, self.catalog)
-                plans, refused = plan_each(self.spark, defined.views, self.catalog)
+                plans, refused = plan_each(partial(plan_view, self.spark), defined.views, self.catalog)
                 errors = {**defined.errors, **refused}
                 for name in names:
                     if name in errors and (views or not plans):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from .business import views_of
+from .business import views_of, views_over
 from .ddl import ALTERATIONS, REPAIRS
 from .judge import Wrong
 from .processes import daemon, headwater, jvm, worker
@@ -50,7 +50,8 @@ def _storm(world: World, event: Event) -> None:
 def _alter(world: World, event: Event) -> None:
     """DDL, or a write that no capture can represent."""
     alteration = ALTERATIONS[event.text]
-    source = alteration.table.partition(".")[0]
+    source, _, name = alteration.table.partition(".")
+    added = _added_with_default(world, name) if source == "shop" else []
     done = False
     for step in alteration.steps:
         if source == "shop":
@@ -65,11 +66,20 @@ def _alter(world: World, event: Event) -> None:
             done |= world.files[source].transaction(step.replace("; ", "\n"))
         time.sleep(0.1 if len(alteration.steps) > 1 else 0)
     if done:
-        for view in alteration.touched:
+        for view in alteration.touched.union(*(views_over(alteration.table, column) for column in added)):
             world.may_halt[view] = event.text
         world.repairs.update({alteration.table: REPAIRS.get(alteration.table, ())})
     else:
         world.note(f"{event.text} was not possible")
+
+
+def _added_with_default(world: World, table: str) -> list[str]:
+    """Columns whose default is kept beside the table. When the table is written anew, for whatever reason, the server
+    redefines them, and nobody can tell that from a column whose values were rewritten."""
+    found = world.shop.connection("oracle").execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND atthasmissing", [table]
+    )
+    return [column for (column,) in found]
 
 
 def _alter_shop(world: World, step: str) -> bool:

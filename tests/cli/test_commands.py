@@ -204,9 +204,8 @@ def test_the_demo_loads_before_it_writes_and_measures_from_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     ORDER.clear()
-    monkeypatch.setattr("headwater.runtime.engine.Engine", Rehearsal)
     monkeypatch.setattr("headwater.cli.demo.writers.WriterProcess", Writing)
-    warehouse: Any = SimpleNamespace(config=None, spark=None, catalog=None, plans=dict)
+    warehouse: Any = SimpleNamespace(engine=Rehearsal, plans=dict)
     played = command._maintain(warehouse, tmp_path, "", 1, as_json=False)
     assert ORDER == ["start", "build", "write", "drain"]
     assert [lag for _, lag in played.meter.lags] == [1.0, 1.0]

@@ -25,7 +25,7 @@ from headwater.runtime.progress import Meter
 from headwater.runtime.report import FILE
 from headwater.storage import Storage
 from headwater.warehouse import reading
-from headwater.warehouse.cuts import CutLog
+from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.lock import Lock
 
 
@@ -187,8 +187,7 @@ def test_the_meter_knows_each_source_s_lag() -> None:
     numbered = number(Seq(0), {}, polls)  # type: ignore[arg-type]
     assert SEQ in numbered.transactions.column_names
     meter.took_in(numbered)
-    assert meter.by_source == {"slow": 1, "fast": 1}
-    meter.committed(Seq(2))
-    assert meter.source_lags["slow"] == pytest.approx(5.0, abs=0.5)
-    assert meter.source_lags["fast"] == pytest.approx(1.0, abs=0.5)
+    meter.shown(Cut(1, Seq(2)))
+    assert meter.of_source("slow") == (1, pytest.approx(5.0, abs=0.5))
+    assert meter.of_source("fast") == (1, pytest.approx(1.0, abs=0.5))
     assert meter.lags[-1][1] == pytest.approx(5.0, abs=0.5)

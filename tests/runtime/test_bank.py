@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater
-from headwater.runtime.engine import Engine
 from postgres_server import PostgresServer
 from runtime.world import Sqlite
 
@@ -80,7 +79,7 @@ def test_the_total_is_right_in_every_readable_state(
                 time.sleep(0.1)
 
     cuts_seen = set()
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         engine.start(warehouse.plans())
         engine.catch_up()
         first = engine.cut.seq

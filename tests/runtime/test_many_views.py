@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 import headwater
 from headwater.algebra import evaluate_all
 from headwater.model.names import TableName
-from headwater.runtime.engine import Engine
 from postgres_server import PostgresServer
 from runtime.world import COLUMNS, World, seen, states
 
@@ -77,9 +76,9 @@ def test_kinds_mixed_and_views_over_views(world: World) -> None:
     warehouse.run(until_caught_up=True)
     first, since = world.now(), int(warehouse.status().cut.seq)
     check_now(warehouse, world)
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         engine.start(warehouse.plans())
-        assert [g.algorithm for g in engine.merging.groups] == ["Painting"]
+        assert [g.algorithm for g in engine.look().groups] == ["Painting"]
         for _ in range(4):
             world.act(5)
             engine.catch_up()
@@ -109,7 +108,7 @@ def test_every_sequencing_ends_right(
     warehouse.setup()
     warehouse.run(until_caught_up=True)
     first, since = world.now(), int(warehouse.cut().seq)
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         engine.start(warehouse.plans())
         for _ in range(3):
             world.act(4)

@@ -8,7 +8,6 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.runtime.engine import Engine
 from postgres_server import PostgresServer
 from runtime.small_project import Project, rows
 
@@ -37,11 +36,11 @@ def test_two_projects_share_a_database_and_one_leaves(
         projects[name].loaded()
     one, two = (projects[name].open() for name in views)
     change("INSERT INTO t VALUES (1), (2)", "INSERT INTO u VALUES (2)")
-    with Engine(one.config, one.spark, one.catalog) as engine:
+    with one.engine() as engine:
         engine.start(one.plans())
         engine.catch_up()
-        for name, poller in engine.pollers.items():  # one has seen it all, and lets it go
-            poller.source.trim(engine.cut.positions[name])
+        for name, position in engine.cut.positions.items():  # one has seen it all, and lets it go
+            one.catalog.source(name).trim(position)
     assert rows(one, "a") == [(1,), (2,)]
     two.run(until_caught_up=True)
     assert rows(two, "a") == [(2, 2)]

@@ -35,6 +35,10 @@ def loaded(world: World) -> headwater.Warehouse:
     return warehouse
 
 
+def state_of(engine: Engine, source: str) -> str:
+    return next(one.state for one in engine.look().sources if one.name == source)
+
+
 def until(engine: Engine, holds: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not holds():
@@ -44,7 +48,7 @@ def until(engine: Engine, holds: Callable[[], bool], seconds: float = 60) -> Non
 
 def test_a_source_that_goes_away_and_comes_back(world: World, loaded: headwater.Warehouse) -> None:
     file, away = world.folder / "stock.db", world.folder / "away.db"
-    with Engine(loaded.config, loaded.spark, loaded.catalog) as engine:
+    with loaded.engine() as engine:
         engine.start(loaded.plans())
         world.act(3)
         engine.catch_up()
@@ -55,19 +59,19 @@ def test_a_source_that_goes_away_and_comes_back(world: World, loaded: headwater.
         for _ in range(5):
             world._shop()
         taken_in = engine.meter.transactions
-        until(engine, lambda: engine.pollers["stock"].state.state != "ok" and engine.meter.transactions > taken_in)  # type: ignore[index] # a SourceName is a str
+        until(engine, lambda: state_of(engine, "stock") != "ok" and engine.meter.transactions > taken_in)
         for suffix in ("-wal", "-shm", ""):
             if (world.folder / f"away.db{suffix}").exists():
                 (world.folder / f"away.db{suffix}").rename(world.folder / f"stock.db{suffix}")
         assert file.exists()
-        until(engine, lambda: engine.pollers["stock"].state.state == "ok")  # type: ignore[index] # a SourceName is a str
+        until(engine, lambda: state_of(engine, "stock") == "ok")
         engine.catch_up()
     for view in loaded.views:
         assert seen(loaded, view) == expected(loaded, view, world.now())
 
 
 def test_a_dropped_column_halts_its_view_and_no_other(world: World, loaded: headwater.Warehouse) -> None:
-    with Engine(loaded.config, loaded.spark, loaded.catalog) as engine:
+    with loaded.engine() as engine:
         engine.start(loaded.plans())
         with psycopg.connect(world.url) as db:
             db.execute("ALTER TABLE lines RENAME COLUMN note TO remark")
@@ -206,7 +210,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(world: World, tmp_path: Pat
         warehouse.run(until_caught_up=True)
         before = warehouse.cut().seq
         filler = disk / "filler"
-        with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+        with warehouse.engine() as engine:
             engine.start(warehouse.plans())
             with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
                 while file.write(b"x" * 4096):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.runtime.engine import Engine
 from runtime.small_project import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -26,11 +25,11 @@ def test_old_states_are_verified_after_the_sources_have_forgotten(tmp_path: Path
     for n in range(2, 6):
         project.execute("db", f"INSERT INTO t VALUES ({n})")
         warehouse.run(until_caught_up=True)
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         engine.start(warehouse.plans())
         engine.catch_up()
-        for name, poller in engine.pollers.items():  # what a run does ten seconds after a cut
-            poller.source.trim(engine.cut.positions[name])
+        for name, position in engine.cut.positions.items():  # what a run does ten seconds after a cut
+            warehouse.catalog.source(name).trim(position)
     for seq in range(5):
         assert [(v.seq, v.ok, v.problem) for v in warehouse.verify(["a", "n"], at=seq)] == [(seq, True, "")] * 2
 

@@ -35,7 +35,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer, spa
 def until(engine: Engine, holds: Callable[[], bool], seconds: float = 150) -> None:
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, f"it did not come to pass: {engine.report.now()['views']}"
+        assert time.monotonic() < end, f"it did not come to pass: {engine.look().managers}"
         engine.step()
 
 
@@ -121,7 +121,7 @@ def test_a_source_that_is_gone_holds_back_only_what_shares_with_it(bank: Bank) -
     def status(view: str) -> ViewStatus:
         return next(v for v in warehouse.status().views if v.name == view)
 
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         engine.start(warehouse.plans())
         engine.catch_up()
         with taken_away(bank, "people"):
@@ -177,9 +177,9 @@ def test_a_manager_that_fails_halts_its_view_and_those_that_read_it(bank: Bank) 
 
 def test_readers_never_see_views_disagree(bank: Bank) -> None:
     warehouse = headwater.open(bank.folder)
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         engine.start(warehouse.plans())
-        assert sorted(len(g.views) for g in engine.merging.groups) == [1, 10]  # notes go their own way
+        assert sorted(len(g.views) for g in engine.look().groups) == [1, 10]  # notes go their own way
         with busy(bank) as found:
             end = time.monotonic() + 14
             while time.monotonic() < end and "wrong" not in found:
@@ -194,7 +194,7 @@ def test_readers_never_see_views_disagree(bank: Bank) -> None:
 @pytest.mark.timeout(900)
 def test_views_come_change_and_go_while_it_runs(bank: Bank) -> None:
     warehouse = headwater.open(bank.folder)
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         engine.start(warehouse.plans())
         with busy(bank) as found:
             until(engine, lambda: len(found.get("cuts", ())) > 1)
@@ -207,7 +207,7 @@ def test_views_come_change_and_go_while_it_runs(bank: Bank) -> None:
                 "CREATE MATERIALIZED VIEW notes",
             )
             assert apply_while_running(engine, added) == [("rich", "create"), ("copies", "create")]
-            assert len(engine.merging.groups) == 1  # a view over both ties them together
+            assert len(engine.look().groups) == 1  # a view over both ties them together
             changed = edit(bank, "SELECT SUM(amount) AS total, COUNT(*) AS n", "SELECT SUM(amount) AS total, 1 AS one")
             assert apply_while_running(engine, changed) == [("total", "replace")]
             changed = edit(bank, "CREATE MATERIALIZED VIEW joined_c AS", "CREATE MATERIALIZED VIEW joined_c AS SELECT"

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.model.errors import WarehouseError
-from headwater.runtime.engine import Engine
 from runtime.small_project import Project, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -23,7 +22,7 @@ def test_a_warehouse_removed_under_a_run_ends_it_and_the_next_run_counts_once(
 ) -> None:
     project = Project(tmp_path / "p", VIEWS, {"db": TABLE})
     warehouse = project.loaded()
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         engine.start(warehouse.plans())
         engine.catch_up()
         shutil.rmtree(project.folder / "warehouse")

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.model.errors import UsageError
-from headwater.runtime.engine import Engine
 from runtime.small_project import Project, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -34,9 +33,9 @@ class Notes:
     def __init__(self) -> None:
         self.said: list[str] = []
 
-    def loading(self, meter: object) -> None: ...
+    def loading(self, load: object) -> None: ...
 
-    def running(self, meter: object, engine: object) -> None: ...
+    def running(self, look: object) -> None: ...
 
     def note(self, text: str) -> None:
         self.said.append(text)
@@ -92,13 +91,13 @@ def test_a_run_begins_while_a_source_is_away(tmp_path: Path, spark: SparkSession
     project.execute("three", "INSERT INTO v VALUES (7)")
     again = project.open()
     again.catalog.recall_from(again.storage)
-    with Engine(again.config, again.spark, again.catalog) as engine:
+    with again.engine() as engine:
         again._start(engine, apply=False)
         until = time.monotonic() + 60
         while rows(again, "over_a") != [(2,)] and time.monotonic() < until:
             engine.step()
         assert rows(again, "over_a") == [(2,)]
-        assert engine.pollers["two"].state.state != "ok"  # type: ignore[index] # a SourceName is a str
+        assert [s.name for s in engine.look().sources if s.state != "ok"] == ["two"]
         for file, aside in reversed(away):
             if aside.exists():
                 aside.rename(file)

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.model.errors import WarehouseError
-from headwater.runtime.engine import Engine
 from headwater.runtime.steps import Step, watch
 from postgres_server import PostgresServer
 from runtime.world import World, check_every_state, expected, seen, states
@@ -44,7 +43,7 @@ def test_states_hold_while_writers_write(world: World) -> None:
     warehouse.setup()
     warehouse.run(until_caught_up=True)
     first, since = world.now(), warehouse.status().cut.seq
-    with Engine(warehouse.config, warehouse.spark, warehouse.catalog) as engine:
+    with warehouse.engine() as engine:
         engine.start(warehouse.plans())
         writer = threading.Thread(target=world.act, args=(60,))
         writer.start()
@@ -100,9 +99,9 @@ def test_a_crash_at_any_step_loses_and_doubles_nothing(world: World, step: Step)
 
 def test_a_second_run_is_refused(world: World) -> None:
     warehouse = world.open()
-    second = Engine(warehouse.config, warehouse.spark, warehouse.catalog)
+    second = warehouse.engine()
     with (
-        Engine(warehouse.config, warehouse.spark, warehouse.catalog),
+        warehouse.engine(),
         pytest.raises(WarehouseError, match="maintained already"),
     ):
         second.__enter__()

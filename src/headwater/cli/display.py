@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from headwater.cli.printable import printable
+from headwater.cli.rates import Rate, load_left
 from headwater.cli.rows import write_lines
-from headwater.cli.snapshot import Rate, Snapshot, load_left, snapshot
 from headwater.cli.values import to_json
 from headwater.runtime.progress import Progress
 from headwater.runtime.project.secrets import without_secrets
+from headwater.runtime.snapshot import Loading, RunSnapshot
 
 if TYPE_CHECKING:
-    from headwater.runtime.engine import Engine
-    from headwater.runtime.progress import Meter
     from headwater.warehouse.cuts import Cut
 
 LINE_SECONDS = 2.0
+LOOK_SECONDS = 0.2
 
 
 class Display(Progress, AbstractContextManager["Display"], Protocol):
@@ -48,7 +48,8 @@ class Lines:
 
     def __init__(self) -> None:
         self._next = 0.0
-        self._last: Snapshot | None = None
+        self._last: tuple[int, int] | None = None
+        self._looks = 0.0
         self._step = ""
         self._rate = Rate()
         self._states: dict[str, str] = {}
@@ -59,9 +60,8 @@ class Lines:
     def __exit__(self, *error: object) -> None:
         return None
 
-    def loading(self, meter: Meter) -> None:
-        load = meter.load
-        if load is None or (load.step == self._step and time.monotonic() < self._next):
+    def loading(self, load: Loading) -> None:
+        if load.step == self._step and time.monotonic() < self._next:
             return
         self._step, self._next = load.step, time.monotonic() + LINE_SECONDS
         rate, left = load_left(load)
@@ -69,20 +69,24 @@ class Lines:
         ahead = f", {left:.0f} s left" if left and load.step == "copying" else ""
         self.note(f"loading {', '.join(load.views)}: {load.step}, {load.rows:,}{total} rows, {rate:,.0f} rows/s{ahead}")
 
-    def running(self, meter: Meter, engine: Engine) -> None:
-        for line in source_news(self._states, engine):
+    def running(self, look: Callable[[], RunSnapshot]) -> None:
+        if time.monotonic() < self._looks:
+            return
+        self._looks = time.monotonic() + LOOK_SECONDS
+        now = look()
+        for line in source_news(self._states, now):
             self.note(line)
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + LINE_SECONDS
-        now = snapshot(meter, engine)
-        rate = self._rate.of(now.transactions)
-        if self._last is not None and (now.transactions, now.cut) == (self._last.transactions, self._last.cut):
+        totals, seen = now.totals, (now.totals.counts.transactions, now.cut)
+        rate = self._rate.of(totals.counts.transactions)
+        if seen == self._last:
             return
-        lag = "" if now.lag is None else f", lag {now.lag:.1f} s"
+        lag = "" if totals.lag is None else f", lag {totals.lag:.1f} s"
         waiting = f", {now.numbered - now.seq:,} not yet in it" if now.numbered > now.seq else ""
         self.note(f"cut {now.cut:,} at transaction {now.seq:,}{waiting}, {rate:,.0f} transactions/s{lag}")
-        self._last = now
+        self._last = seen
 
     def note(self, text: str) -> None:
         print(datetime.now().strftime("%H:%M:%S"), printable(without_secrets(text)), flush=True)
@@ -108,22 +112,20 @@ class JsonLines:
     def __exit__(self, *error: object) -> None:
         return None
 
-    def loading(self, meter: Meter) -> None:
-        load = meter.load
-        if load is None or (load.step == self._loading and time.monotonic() < self._next):
+    def loading(self, load: Loading) -> None:
+        if load.step == self._loading and time.monotonic() < self._next:
             return
         self._loading, self._next = load.step, time.monotonic() + 0.5
         _emit("loading", {"views": list(load.views), "step": load.step, "rows": load.rows, "total": load.total})
 
-    def running(self, meter: Meter, engine: Engine) -> None:
-        seen = (meter.transactions, engine.cut.number)
-        if time.monotonic() < self._next or seen == self._last:
+    def running(self, look: Callable[[], RunSnapshot]) -> None:
+        if time.monotonic() < self._next:
             return
-        self._next, self._last = time.monotonic() + 0.5, seen
-        facts = asdict(snapshot(meter, engine))
-        for one in (*facts["sources"], *facts["views"]):
-            one["reason"] = without_secrets(one["reason"])
-        _emit("running", facts)
+        self._next, now = time.monotonic() + 0.5, look()
+        seen = (now.totals.counts.transactions, now.cut)
+        if seen != self._last:
+            self._last = seen
+            _emit("running", facts(now))
 
     def note(self, text: str) -> None:
         _emit("note", {"text": without_secrets(text)})
@@ -135,15 +137,41 @@ class JsonLines:
         _emit("stopped", {"how": how, "cut": cut.number, "seq": cut.seq})
 
 
-def source_news(known: dict[str, str], engine: Engine) -> list[str]:
+def source_news(known: dict[str, str], now: RunSnapshot) -> list[str]:
     """Lines about sources whose state changed since the last call."""
     said = []
-    for name, poller in engine.pollers.items():
-        state = poller.state
-        if known.get(name, "ok") != state.state:
-            said.append(f"source {name} is {state.state}" + (f": {state.reason}" if state.reason else " again"))
-        known[name] = state.state
+    for source in now.sources:
+        if known.get(source.name, "ok") != source.state:
+            about = f": {source.reason}" if source.reason else " again"
+            said.append(f"source {source.name} is {source.state}{about}")
+        known[source.name] = source.state
     return said
+
+
+def facts(now: RunSnapshot) -> dict[str, Any]:
+    """A run at one moment, as programs read it."""
+    totals = now.totals
+    sources = [
+        {
+            "name": s.name,
+            "state": s.state,
+            "reason": without_secrets(s.reason),
+            "position": s.position,
+            "transactions": s.transactions,
+        }
+        for s in now.sources
+    ]
+    return {
+        "seconds": totals.seconds,
+        "cut": now.cut,
+        "seq": now.seq,
+        "numbered": now.numbered,
+        **asdict(totals.counts),
+        "lag": totals.lag,
+        "lag_p50": totals.lag_p50,
+        "sources": sources,
+        "views": [{**asdict(view), "reason": without_secrets(view.reason)} for view in now.views],
+    }
 
 
 def _emit(event: str, facts: Mapping[str, Any]) -> None:

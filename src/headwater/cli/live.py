@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from headwater.cli.display import source_news
+from headwater.cli.rates import Rate, load_left
 from headwater.cli.reading import duration, reasons, short, state
 from headwater.cli.screen import grid, plain, results, said
-from headwater.cli.snapshot import Rate, Snapshot, load_left, snapshot
+from headwater.runtime.snapshot import Loading, RunSnapshot
 
 if TYPE_CHECKING:
-    from headwater.runtime.engine import Engine
-    from headwater.runtime.progress import Loading, Meter
     from headwater.warehouse.cuts import Cut
 
 REDRAW_SECONDS = 0.2
@@ -38,7 +38,7 @@ class LiveScreen:
         self._rate = Rate()
         self._states: dict[str, str] = {}
         self._stopping = False
-        self._latest: tuple[Meter, Engine] | None = None
+        self._latest: Callable[[], RunSnapshot] | None = None
         self._ended = False
         self._live = Live(console=results(), refresh_per_second=8, get_renderable=self._render)
 
@@ -50,18 +50,16 @@ class LiveScreen:
         self._ended = True
         self._live.stop()
 
-    def loading(self, meter: Meter) -> None:
-        load = meter.load
-        if load is not None:
-            self._body = self._load(load)
+    def loading(self, load: Loading) -> None:
+        self._body = self._load(load)
 
-    def running(self, meter: Meter, engine: Engine) -> None:
-        self._latest = (meter, engine)
-        for line in source_news(self._states, engine):
-            self.note(line)
+    def running(self, look: Callable[[], RunSnapshot]) -> None:
+        self._latest = look
         if time.monotonic() >= self._next:
-            self._next = time.monotonic() + REDRAW_SECONDS
-            self._draw(meter, engine)
+            self._next, now = time.monotonic() + REDRAW_SECONDS, look()
+            for line in source_news(self._states, now):
+                self.note(line)
+            self._draw(now)
 
     def note(self, text: str) -> None:
         stamp = (datetime.now().strftime("%H:%M:%S "), "dim")
@@ -72,15 +70,14 @@ class LiveScreen:
 
     def stopped(self, cut: Cut, how: str) -> None:
         if self._latest:
-            self._draw(*self._latest)
+            self._draw(self._latest())
         self._ended = True
         self._live.stop()
         self._live.console.print(f"\n{how} at cut [bold]{cut.number:,}[/], transaction [bold]{cut.seq:,}[/]")
 
-    def _draw(self, meter: Meter, engine: Engine) -> None:
-        now = snapshot(meter, engine)
-        loading: list[RenderableType] = [self._load(meter.load), Text()] if meter.load is not None else []
-        rate = self._rate.of(now.transactions)
+    def _draw(self, now: RunSnapshot) -> None:
+        loading: list[RenderableType] = [self._load(now.load), Text()] if now.load is not None else []
+        rate = self._rate.of(now.totals.counts.transactions)
         self._body = Group(*loading, _numbers(now, rate), Text(), _sources(now), Text(), _views(now))
 
     def _render(self) -> RenderableType:
@@ -113,22 +110,23 @@ class LiveScreen:
         return whole
 
 
-def _numbers(now: Snapshot, rate: float) -> Table:
-    lag = "–" if now.lag is None else duration(now.lag)
-    median = "" if now.lag_p50 is None else f" (p50 {duration(now.lag_p50)})"
+def _numbers(now: RunSnapshot, rate: float) -> Table:
+    totals, counts = now.totals, now.totals.counts
+    lag = "–" if totals.lag is None else duration(totals.lag)
+    median = "" if totals.lag_p50 is None else f" (p50 {duration(totals.lag_p50)})"
     waiting = f", {now.numbered - now.seq:,} on their way" if now.numbered > now.seq else ""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim")
     cut = Text.assemble((f"{now.cut:,}", "bold"), " at transaction ", (f"{now.seq:,}", "bold"), waiting)
     table.add_row("cut", cut)
     table.add_row("lag", f"{lag}{median}")
-    table.add_row("in", f"{now.transactions:,} transactions, {now.changes:,} changes, {rate:,.0f} transactions/s")
-    scans = f", {now.scans:,} of them scans" if now.scans else ""
-    table.add_row("asked", f"{now.questions:,} questions in {now.batches:,} batches, {now.keys:,} keys{scans}")
+    table.add_row("in", f"{counts.transactions:,} transactions, {counts.changes:,} changes, {rate:,.0f} transactions/s")
+    scans = f", {counts.scans:,} of them scans" if counts.scans else ""
+    table.add_row("asked", f"{counts.questions:,} questions in {counts.batches:,} batches, {counts.keys:,} keys{scans}")
     return table
 
 
-def _sources(now: Snapshot) -> RenderableType:
+def _sources(now: RunSnapshot) -> RenderableType:
     table = grid("source", "state", "transactions in", "position", numbers=("transactions in",))
     for source in now.sources:
         name, position = plain(source.name), plain(short(source.position))
@@ -136,7 +134,7 @@ def _sources(now: Snapshot) -> RenderableType:
     return Group(table, *reasons(now.sources))
 
 
-def _views(now: Snapshot) -> RenderableType:
+def _views(now: RunSnapshot) -> RenderableType:
     table = grid("view", "state", "seq", "rows changed", "level", numbers=("seq", "rows changed"))
     for view in now.views:
         table.add_row(plain(view.name), state(view.state), f"{view.seq:,}", f"{view.rows_changed:,}", view.level)

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,7 @@ from headwater.runtime.threads import left_behind
 if TYPE_CHECKING:
     from headwater.cli.display import Display
     from headwater.runtime.engine import Engine
-    from headwater.runtime.progress import Meter
+    from headwater.runtime.snapshot import Loading, RunSnapshot
 
 
 def run(
@@ -91,14 +91,14 @@ class Stoppable:
             for kind, handler in before.items():
                 signal.signal(kind, handler)
 
-    def loading(self, meter: Meter) -> None:
+    def loading(self, load: Loading) -> None:
         if self.asked and not self._looping and threading.current_thread() is threading.main_thread():
             raise KeyboardInterrupt  # it was asked for before the load began
-        self._display.loading(meter)
+        self._display.loading(load)
 
-    def running(self, meter: Meter, engine: Engine) -> None:
+    def running(self, look: Callable[[], RunSnapshot]) -> None:
         self._looping = True
-        self._display.running(meter, engine)
+        self._display.running(look)
 
     def note(self, text: str) -> None:
         self._display.note(text)
@@ -106,7 +106,7 @@ class Stoppable:
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         first, self.asked = not self.asked, True
         if self._engine is not None:
-            self._engine.stopping = True
+            self._engine.stop()
             if self._looping and first:
                 self._display.stopping()
                 return

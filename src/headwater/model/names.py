@@ -8,6 +8,9 @@ from typing import NewType
 Seq = NewType("Seq", int)
 """The number the integrator gave to one source transaction. The state of anything at `s` holds `seq <= s`."""
 
+FOREVER = Seq(2**62)
+"""Later than any transaction."""
+
 SourceName = NewType("SourceName", str)
 ViewName = NewType("ViewName", str)
 

@@ -4,53 +4,69 @@
                             └────────────────relevance sets────────────────────────▲
 
 Recovery is in the order of these steps: each is durable before the next begins, and each can be repeated. The engine
-itself decides little; the decisions are in `numbering`, `families`, `wave`, the painting algorithms and `recovery`.
+wires the parts and hands on what they return; the decisions are theirs.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from pyspark.sql import SparkSession
-
-from headwater.integrator.journal import Journal, Segment, read_changes
-from headwater.integrator.numbering import number
-from headwater.integrator.relevance import relevant
+from headwater.integrator.journal import Journal
 from headwater.merge import Sequencing
-from headwater.model.errors import CaptureMissing, HeadwaterError, SchemaChanged, SourceUnavailable
+from headwater.model.errors import HeadwaterError, SourceUnavailable
 from headwater.model.names import Position, Seq, SourceName, ViewName
-from headwater.runtime.change import startup
-from headwater.runtime.change.building import Building
-from headwater.runtime.change.requests import Requests
-from headwater.runtime.change.startup import Beginning
-from headwater.runtime.commit.chores import Chores
+from headwater.runtime.change.building import Building, Change, Ended
+from headwater.runtime.change.halting import Halting
+from headwater.runtime.change.planner import ProjectPlanner
+from headwater.runtime.change.requests import Request
+from headwater.runtime.change.serving import Planner, Serving
+from headwater.runtime.change.startup import (
+    Beginning,
+    Found,
+    Survey,
+    aside,
+    broken_sources,
+    known_positions,
+    refuse_uncaptured,
+)
+from headwater.runtime.commit.chores import Chores, Compaction
 from headwater.runtime.commit.committing import Committing
+from headwater.runtime.commit.ledger import Ledger
+from headwater.runtime.commit.recovery import recover
 from headwater.runtime.commit.retention import Retention
-from headwater.runtime.commit.views import Halt, ManagedView
-from headwater.runtime.compute.computing import Computing
-from headwater.runtime.compute.living_spark import LivingSpark
-from headwater.runtime.intake.integration import Integration
-from headwater.runtime.intake.pollers import Poller
-from headwater.runtime.intake.schema_watch import SchemaWatch
+from headwater.runtime.intake.integration import Intakes, Integration
+from headwater.runtime.intake.load_point import POINT, saved_point
+from headwater.runtime.intake.looking import Looking
+from headwater.runtime.intake.pollers import Pollers, Wanted
+from headwater.runtime.intake.reception import Reception
+from headwater.runtime.intake.schema_watch import MEND, SchemaWatch
+from headwater.runtime.intake.trimming import Trimming
+from headwater.runtime.observing import Observer
+from headwater.runtime.ports import Machinery
 from headwater.runtime.progress import Meter, Progress
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
-from headwater.runtime.project.plan import ViewPlan
+from headwater.runtime.project.plan import PlanView, ViewPlan
 from headwater.runtime.report import Report
-from headwater.runtime.scheduling.families import Batch
-from headwater.runtime.scheduling.managers import Failed, Finished, Managers, ViewManager
+from headwater.runtime.scheduling.families import Family
+from headwater.runtime.scheduling.managers import Failed, Finished, Joining, Limits, Managers
 from headwater.runtime.scheduling.merging import Merging
-from headwater.runtime.scheduling.pacing import Pacing
-from headwater.runtime.steps import Step, reached
-from headwater.runtime.threads import end, pool
+from headwater.runtime.scheduling.pacing import Pace, Pacing
+from headwater.runtime.scheduling.relevance import Relevance
+from headwater.runtime.scheduling.schedule import Schedule
+from headwater.runtime.snapshot import RunSnapshot
+from headwater.runtime.threads import end
+from headwater.runtime.view import Halt, ManagedView
 from headwater.sources import connect
 from headwater.storage import Storage
-from headwater.warehouse.cuts import Cut, CutLog, ViewState
+from headwater.warehouse.cuts import Cut
 from headwater.warehouse.format import check_same, claim
 from headwater.warehouse.lock import Lock
+
+log = logging.getLogger(__name__)
 
 QUIET_CUT_SECONDS = 1.0
 """Transactions that concern no view move the cut no more often than this."""
@@ -60,71 +76,103 @@ class Engine:
     """Maintains the views of one project. `with Engine(…) as engine: engine.start(plans); engine.run(…)`."""
 
     def __init__(
-        self, config: Config, spark: SparkSession, catalog: SourceCatalog, progress: Progress | None = None
+        self, config: Config, machinery: Machinery, catalog: SourceCatalog, progress: Progress | None = None
     ) -> None:
-        self.config, self.living, self.catalog = config, LivingSpark(config, spark), catalog
-        self.storage = Storage(config.warehouse)
-        self.identity = ""
-        """The warehouse's: looked at before anything is written."""
-        self.cuts = CutLog(self.storage)
-        self.views: dict[ViewName, ManagedView] = {}
-        """The views that are maintained and shown."""
-        self.others: dict[ViewName, ViewState] = {}
-        """Views of the last cut that are shown as they were, until they are built anew or dropped."""
-        self.pollers: dict[SourceName, Poller] = {}
-        self.generations: dict[SourceName, str] = {}
-        self.cut = Cut()
-        self.meter = Meter(progress)
-        self.stopping = False
-        self._lock = Lock(self.storage, "headwater run")
-        self._moved = 0.0
+        self._config, self._machinery, self._catalog = config, machinery, catalog
+        self._storage = Storage(config.warehouse)
+        self._clock = machinery.clock
+        self.meter = Meter(progress, self._clock)
+        self._lock = Lock(self._storage, "headwater run")
+        self._stopping = self._hurry = self._must_build = False
 
     def __enter__(self) -> Engine:
         try:
             self._lock.acquire()
-            self.identity = claim(self.storage)
-            self.polling = pool("poll", 2 * len(self.config.sources) + 1)
-            self.watch = SchemaWatch(self.catalog)
-            self.journal = Journal(self.storage, self.identity)
-            self.integration = Integration(self)
-            self.managers = Managers(self.journal, self.config.batch_changes, self.config.managers)
-            self.merging = Merging(Sequencing(self.config.sequencing))
-            self.compute = Computing(self.config, self.living, self.catalog, self.storage)
-            self.pacing = Pacing(self)
-            self.committing = Committing(self)
-            self.building = Building(self)
-            self.requests = Requests(self)
-            self.retention = Retention(self)
-            self.report = Report(self)
-            self.chores = Chores(self)
+            self._open(claim(self._storage))
         except BaseException:
             self._lock.release()
             raise
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.stopping = True
-        if self.managers.busy or self.building.busy:
-            self.living.cancel_jobs()
-        self.managers.cancel()
-        self.requests.close()
-        end(
-            self.polling,
-            self.managers.threads,
-            self.building.threads,
-            self.committing.threads,
-            self.requests.threads,
-            self.chores.threads,
+    def _open(self, identity: str) -> None:
+        """Make the parts, each with what it needs."""
+        config, storage, clock, machinery, meter = self._config, self._storage, self._clock, self._machinery, self.meter
+        tables = machinery.tables
+        names = ("wave", "commit", "build", "apply", "chores", "watch")
+        widths = (config.managers, 8, 1, 1, 1, 1)
+        pools = {name: machinery.pool(name, width) for name, width in zip(names, widths, strict=True)}
+        pools["poll"] = machinery.pool("poll", 2 * len(config.sources) + 1)
+        self._pools = tuple(pools.values())
+
+        def same_warehouse() -> None:
+            check_same(storage, identity)
+
+        self._journal = journal = Journal(storage, identity)
+        self._merging = merging = Merging(Sequencing(config.sequencing), clock)
+        self._ledger = ledger = Ledger(machinery.cuts, journal, merging, identity, same_warehouse, clock)
+        limits = Limits(config.batch_changes, config.managers, config.parallel)
+        self._managers = Managers(journal, ledger.state, pools["wave"], limits, clock)
+        self._schedule = schedule = Schedule(self._managers, merging)
+        self._relevance = Relevance(storage, self._managers, merging, lambda key: ledger.state(key).seq)
+        self._pacing = Pacing(self._managers, merging, clock)
+        self._committing = Committing(merging, tables, ledger, pools["commit"], clock)
+        self._looking = Looking(self._catalog)
+        self._watch = SchemaWatch(self._looking, pools["watch"], clock)
+        self._pollers = Pollers(lambda source: connect(self._catalog.spec(source)), pools["poll"], clock)
+        intakes = Intakes(config.batch_changes, config.poll_seconds, config.parts_seconds)
+        self._integration = Integration(self._pollers, journal, intakes, same_warehouse, clock)
+        self._halting = Halting(self._watch, schedule, ledger, meter)
+        reception = Reception(
+            self._pollers, self._integration, self._watch, journal, ledger, storage, self._catalog.another
         )
-        self.report.close()
-        for poller in self.pollers.values():
-            poller.close()
+        self._building = Building(reception, machinery.loader, schedule, ledger, tables, pools["build"], meter, clock)
+        planner: Planner = ProjectPlanner(config, identity, storage, ledger, self._catalog, machinery.plan)
+        if machinery.planner is not None:
+            planner = machinery.planner(ledger)
+        heals = config.lost_history == "reload"
+        self._serving = Serving(storage, planner, ledger, journal, pools["apply"], meter, heals, clock)
+        retention = Retention(ledger, journal, storage, config.history, clock)
+        self._compaction = Compaction(tables, ledger, retention, machinery.compactor, pools["chores"])
+        trimming = Trimming(self._pollers, journal, retention)
+        self._chores = Chores(
+            trimming.trim, self._compaction, ledger, storage, machinery.cuts, pools["chores"], meter,
+            config.publish_seconds, clock,
+        )  # fmt: skip
+        self._observer = Observer(self._pollers, self._integration, schedule, ledger, self._building, meter, clock)
+        self._report = Report(storage, self._observer.now, clock)
+        ledger.watched_by(meter.shown)
+
+    def __exit__(self, *error: object) -> None:
+        self._stopping = True
+        if self._managers.busy or self._building.busy:
+            self._machinery.cancel()
+        self._managers.cancel()
+        self._serving.close()
+        end(*self._pools)
+        self._report.close()
+        self._pollers.close()
+        self._looking.close()
         self._lock.release()
 
+    def stop(self) -> None:
+        """End the loop after the turn that is under way."""
+        self._stopping = True
+
     @property
-    def spark(self) -> SparkSession:
-        """Asked for each time: the one before may have died."""
-        return self.living.session
+    def cut(self) -> Cut:
+        """The newest cut."""
+        return self._ledger.cut
+
+    @property
+    def plan(self) -> PlanView:
+        """Has a view planned."""
+        return self._machinery.plan
+
+    def look(self) -> RunSnapshot:
+        """The run as it is now."""
+        return self._observer.now()
+
+    # ------------------------------------------------------------------ start
 
     def start(
         self,
@@ -136,231 +184,249 @@ class Engine:
         """Recover, look at the sources, go on where the last run ended; begin to build new views and drop old ones.
         `replace`: also build views anew that are others now or cannot go on, as 'apply' does. `unresolved` views mean
         nothing at present: they stay as they are."""
-        heal = self.config.lost_history == "reload"
-        startup.start(self, plans, Beginning(build, replace, heal, unresolved))
+        how = Beginning(build, replace, self._config.lost_history == "reload", unresolved)
+        cut = recover(self._storage, self._journal, self._machinery.cuts, self._machinery.tables)
+        found = Survey(self._storage, self._journal, self._catalog).look(cut, plans, how)
+        self._catalog.remember(table for plan in plans.values() for table in plan.view.base_tables)
+        halted = {n for n in found.kept if cut.views[n].state != "live"}
+        resumed = [] if how.replace else [found.kept[n] for n in found.kept if n in halted]
+        if how.replace:  # it is to be as views/ says, whatever it takes
+            for name in halted:
+                del found.kept[name]
+        wanted = [n for n in plans if n not in found.kept and (how.heal or how.replace or n not in cut.views)]
+        drop = [name for name in cut.views if name not in plans and name not in how.unresolved]
+        change = Change([plans[n] for n in wanted], drop)
+        self._poll_again(found, plans, change)
+        self._go_on(found, [found.kept[n] for n in found.kept if n not in halted], resumed)
+        self._set_aside(found, how, wanted)
+        if build:
+            self._begin(found, change, resumed)
 
-    # ---------------------------------------------------------------- sources
+    def _poll_again(self, found: Found, plans: Mapping[ViewName, ViewPlan], change: Change) -> None:
+        """From where the sources were with everything that has a number, or with what was being loaded."""
+        broken = broken_sources(found, plans)
+        point = saved_point(self._storage.get(POINT))
+        if point is not None and point.fingerprints == change.fingerprints and not broken & change.sources:
+            change.point = point
+        positions = known_positions(self._journal, found.cut, change.point, broken)
+        live = {source for view in found.kept.values() for source in view.plan.sources}
+        polled = live | (change.sources if change.point is not None else set())
+        self._pollers.add(polled & set(positions), positions)
+        own: dict[SourceName, Position] = {poller.name: poller.position for poller in self._pollers}
+        self._ledger.recovered(found.cut, own, found.generations)
+        self._integration.begin(found.cut.seq, self._ledger.cut.positions)
+        newest = self._journal.newest
+        self._merging.reached(Seq(max(found.cut.seq, newest.hi if newest is not None else 0)))
 
-    def add_pollers(self, sources: Collection[SourceName], known: Mapping[SourceName, Position]) -> None:
-        """Poll these sources from where they are known to have been."""
-        for source in sorted(set(sources) - set(self.pollers)):
-            # connections of their own: an adapter serves one thread at a time, and the catalog's serves the main one
-            spec = self.config.sources[source]
-            self.pollers[source] = Poller(connect(spec), connect(spec), self.polling, known[source])
+    def _go_on(self, found: Found, live: list[ManagedView], resumed: list[ManagedView]) -> None:
+        """Managers for views that are maintained already, and the rows that were open when the last run ended."""
+        states = found.cut.views
+        for view in (*live, *resumed):
+            self._watch.add(view.plan, view.identities)
+            self._ledger.keep(view, states[view.name])
+        families: dict[ViewName, Family] = {}
+        for view in live:
+            families[view.name] = family = self._schedule.family(view.plan, families)
+            manager = self._managers.add(view, family, Joining(states[view.name]))
+            family.bound_at(manager.through)  # a complete parent may be ahead of its children
+            self._merging.add(view)
+        shown = min([states[v.name].seq for v in live if v.merged], default=self._merging.numbered)
+        for segment in self._journal.between(shown, self._merging.numbered):
+            self._relevance.replay(segment)
+        for view in live:
+            if view.merged:
+                self._merging.actions(view, states[view.name].through, None)
 
-    def poll_from_now(self, sources: set[SourceName]) -> None:
-        """Poll sources that no view relies on so far, from where they are now. The journal notes it: whatever it knew
-        of their positions may belong to another past."""
-        for source in sources - self.watch.sources:
-            if source in self.pollers:
-                self.pollers.pop(source).close()
-        new = {s: self.catalog.source(s).position() for s in sorted(sources) if s not in self.pollers}
-        if not new:
-            return
-        generations = {s: capture.generation for s in new if (capture := self.catalog.source(s).capture()) is not None}
-        self.add_pollers(new, new)
-        self.generations = {**self.generations, **generations}
-        self.journal_positions()
+    def _set_aside(self, found: Found, how: Beginning, wanted: list[ViewName]) -> None:
+        """What cannot go on is shown as it was, and says so, before anybody reads it as if nothing had happened."""
+        cut, lost = found.cut, dict(found.lost)
+        lost |= {n: Halt(error.what, MEND) for n, error in how.unresolved.items() if n in cut.views}
+        others = {n: aside(s, lost.get(n), n in wanted) for n, s in cut.views.items() if n not in found.kept}
+        self._ledger.set_aside(others)
+        if any(others[n] != cut.views[n] for n in lost if n in others):
+            self._ledger.show()
+        for name, halt in lost.items():
+            self.meter.halted(name, halt.reason, "it is loaded again" if name in wanted else halt.fix)
 
-    def journal_positions(self) -> Segment:
-        """Where the sources are now, with everything that has a number: an empty round, where that says something new.
-        Quiet sources move on too, and what is loaded next may not be told as of where they were."""
-        newest = self.journal.newest
-        known = {**self.cut.positions, **(newest.positions if newest else {})}
-        positions = {**known, **{name: poller.numbered for name, poller in self.pollers.items()}}
-        if newest is not None and newest.hi >= self.cut.seq and newest.positions == positions:
-            return newest
-        check_same(self.storage, self.identity)
-        return self.journal.append(number(Seq(max(newest.hi if newest else 0, self.cut.seq)), positions, {}))
+    def _begin(self, found: Found, change: Change, resumed: list[ManagedView]) -> None:
+        if change.build or change.drop:
+            if not found.kept:  # where others go on, building says what is missing; else there is nothing to do
+                refuse_uncaptured(change.build, found.sources)
+            self._building.begin(change)
+        if resumed:
+            self._building.queue(Change([], [], resume=resumed))
 
     # ------------------------------------------------------------------- loop
 
     def run(self, until_caught_up: bool = False) -> None:
-        """Maintain until `stopping`, or until nothing is left to do."""
+        """Maintain until stopped, or until nothing is left to do."""
         if until_caught_up:
             self.catch_up()
-            self.chores.finish()
+            self._chores.finish()
             return
-        while not self.stopping:
+        while not self._stopping:
             self.step()
 
     def catch_up(self, patience: float = 30.0) -> None:
         """Until everything that had happened at the sources by now is visible, and every view is built."""
-        entered, wanted = time.monotonic(), None
-        self.managers.hurry = self.building.must_succeed = True
+        entered, wanted = self._clock.monotonic(), None
+        self._hurry = self._must_build = True
         try:
-            while not self.stopping:
+            while not self._stopping:
                 self.step()
                 self._give_up(patience)
-                if wanted is None and all(self._drained(name, entered) for name in self.pollers):
-                    wanted = self.merging.numbered
-                if wanted is not None and self.reaches(wanted) and not self.building.busy and not self.requests.busy:
-                    self.move_cut()
+                if wanted is None and all(self._drained(poller.name, entered) for poller in self._pollers):
+                    wanted = self._merging.numbered
+                if wanted is not None and self._reaches(wanted) and not self._building.busy and not self._serving.busy:
+                    self._ledger.show_quiet()
                     return
         finally:
-            self.managers.hurry = self.building.must_succeed = False
+            self._hurry = self._must_build = False
 
     def build(self) -> None:
         """Until every view is built; the others are maintained meanwhile."""
-        self.building.must_succeed = True
-        while self.building.busy and not self.stopping:
+        self._must_build = True
+        while self._building.busy and not self._stopping:
             self.step()
+
+    def do(self, request: Request) -> None:
+        """Begin what somebody wants who waits for it in this process."""
+        change = self._serving.here(request)
+        if change is not None:
+            self._building.begin(change)
+
+    def compact(self) -> dict[ViewName, tuple[int, int]]:
+        """Compact every view wholly; rows before and after."""
+
+        def rows() -> dict[ViewName, int]:
+            tables, views = self._machinery.tables, self._ledger.live_views()
+            return {v.name: sum(file.rows for file in tables.committed(v, auxiliary=False)) for v in views}
+
+        before = rows()
+        self._compaction.whole()
+        return {name: (before[name], after) for name, after in rows().items()}
 
     def _drained(self, source: SourceName, since: float) -> bool:
         """Whether everything that was there at that time has been told of and has a number."""
-        poller = self.pollers[source]
-        told = poller.answered_at >= since and not poller.state.more and not self.integration.holds(source)
-        return told or not self.watch.columns(source)
+        poller = self._pollers[source]
+        told = poller.answered_at >= since and not poller.state.more and not self._integration.holds(source)
+        return told or not self._watch.columns(source)
 
-    def reaches(self, seq: Seq) -> bool:
+    def _reaches(self, seq: Seq) -> bool:
         """Whether every live view could show this transaction, and nothing of it is still on its way."""
-        live = [view for view in self.views.values() if view.live]
-        shown = [self.merging.frontier(v.key) if self.merging.group(v.key) else v.state.seq for v in live]
+        live = self._ledger.live_views()
+        frontiers = {v: self._merging.frontier(v.key) for v in live}
+        shown = [self._ledger.shown(v.name).seq if at is None else at for v, at in frontiers.items()]
         return min(shown, default=seq) >= seq
 
     def step(self) -> None:
         """One turn of the loop."""
-        self.integration.step()
-        self.pacing.step()
-        self.managers.dispatch(self.compute, self._expects)
+        self.advance()
         self._wait()
-        self._collect()
-        self.committing.step()
-        self.building.step()
-        self.requests.step()
-        if time.monotonic() - self._moved > QUIET_CUT_SECONDS:
-            self.move_cut()
-        self.chores.step()
-        self.report.step()
-        self.meter.turn(self)
 
-    def _wait(self) -> None:
-        """Until something may have happened: a batch is computed, or it is time to poll again."""
-        if self.committing.busy:
-            self.committing.wait(self.config.poll_seconds / 4)
-        elif self.managers.running:
-            self.managers.wait(self.config.poll_seconds / 4)
-        elif any(p.busy for p in self.pollers.values()):
-            time.sleep(0.005)
-        else:
-            time.sleep(min(0.05, self.config.poll_seconds / 4))
+    def advance(self) -> None:
+        """Everything that can be done without waiting."""
+        self._take_in()
+        self._pacing.step(self._newest(), Pace(self._hurry, self._building.joining, self._building.busy))
+        self._managers.dispatch(self._machinery.compute, self._relevance.expects, self._hurry)
+        self._hand_on()
+        self._committing.step()
+        self._halt()
+        self._change()
+        if self._clock.monotonic() - self._ledger.shown_at > QUIET_CUT_SECONDS:
+            self._ledger.show_quiet()
+        change = self._building.change
+        self._chores.step(change.held if change is not None else None)
+        self._report.step()
+        self.meter.turn(self._observer.now)
 
-    def _give_up(self, patience: float) -> None:
-        for poller in self.pollers.values():
-            gone = time.time() - poller.state.since > patience
-            if poller.state.state != "ok" and gone and self.watch.columns(poller.name):
-                raise SourceUnavailable(
-                    f"source {poller.name}: {poller.state.reason}", "nothing is lost; run again when it is back"
-                )
+    def _newest(self) -> Seq:
+        newest = self._journal.newest
+        return newest.hi if newest is not None else Seq(0)
 
-    # --------------------------------------------------------------- managers
+    def _take_in(self) -> None:
+        """Rounds to the merge processes; sources that refuse to those who halt views."""
+        readers: dict[str, list[str]] = {}
+        for key, manager in self._managers.all.items():
+            for source in manager.view.plan.sources:
+                readers.setdefault(source, []).append(key)
+        taken = self._integration.step(self._wanted, self._managers.backlog(readers))
+        for text in taken.torn:
+            self.meter.note(f"global transaction {text}")
+        for taken_in in taken.rounds:
+            self._managers.heard_news()
+            self.meter.took_in(taken_in.numbered)
+            self._relevance.tell(taken_in.segment, taken_in.numbered.changes)
+        for source, error in taken.refused:
+            self._halting.refused(source, error)
 
-    def _expects(self, manager: ViewManager, batch: Batch) -> bool:
-        """Whether a batch can change the view."""
-        view = manager.view
-        if view.merged and not manager.catching_up:
-            return self.merging.expects(view, batch.lo, batch.hi)
-        if manager.parents:
-            return True
-        tables = view.plan.view.tables
-        changes = {t: read_changes(self.storage, batch.segments, t, batch.lo, batch.hi) for t in tables}
-        return bool(len(relevant(view.plan.view, {t: rows for t, rows in changes.items() if rows is not None})))
+    def _wanted(self, source: SourceName) -> Wanted:
+        return Wanted(self._watch.columns(source), self._config.batch_changes, self._watch.expected(source))
 
-    def _collect(self) -> None:
-        """Hand on what is computed; a failure that no retry can help halts its view and those that read it."""
-        for outcome in self.managers.collect():
-            manager = outcome.manager
+    def _hand_on(self) -> None:
+        """What is computed goes to the merge process, or straight to its tables where nobody else waits for it."""
+        for outcome in self._managers.collect():
             if isinstance(outcome, Failed):
-                self._failed(outcome)
+                self._halting.failed(outcome)
                 continue
             self._finished(outcome)
             if outcome.written is not None:
-                self.meter.computed(manager.view.name, outcome.written)
-        for manager in self.managers.all.values():
+                self.meter.computed(outcome.manager.view.name, outcome.written)
+        for manager in self._managers.all.values():
             if manager.trouble:
                 self.meter.waits(manager.view.name, manager.trouble)
 
     def _finished(self, outcome: Finished) -> None:
-        view, batch = outcome.manager.view, outcome.batch
-        joins_at = outcome.manager.joins_at
+        view, batch, joins_at = outcome.manager.view, outcome.batch, outcome.manager.joins_at
         if joins_at is not None and batch.hi <= joins_at:
-            self.committing.directly(outcome)
+            self._committing.directly(outcome)
         elif view.merged:
-            self.merging.actions(view, batch.hi, outcome.written)
+            self._merging.actions(view, batch.hi, outcome.written)
         else:
-            self.committing.ahead(outcome)
+            self._committing.ahead(outcome)
 
-    def _failed(self, outcome: Failed) -> None:
-        view = outcome.manager.view
-        for source in view.plan.sources:  # perhaps a table was changed under it: then that is the better reason
-            self.halt(self.watch.check(source))
-        if view.live:
-            self.halt_view(view, self._halt_for(view, outcome.error))
+    def _halt(self) -> None:
+        reachable = {poller.name for poller in self._pollers if poller.state.state == "ok"}
+        for view, why in self._halting.step(reachable):
+            self._ended(self._building.failed(HeadwaterError(f"view {view.name}: {why.reason}", why.fix)))
 
-    def _halt_for(self, view: ManagedView, error: HeadwaterError) -> Halt:
-        """A value or an expression that cannot be computed is no loss: the journal goes on, and so can the view."""
-        if isinstance(error, (CaptureMissing, SchemaChanged)):
-            self.watch.broke([view.state.fingerprint])
-            return Halt(error.what, error.fix or "'headwater apply' loads it again")
-        fix = f"correct it at the source, then 'headwater resume {view.name}' goes on from where it stopped"
-        return Halt(error.what, fix, resumable=True)
+    def _change(self) -> None:
+        self._ended(self._building.step())
+        change = self._serving.step(self._building.change, self._building.busy)
+        if change is not None:
+            self._building.begin(change)
 
-    def halt(self, reasons: Mapping[str, Halt]) -> None:
-        """Stop maintaining the views with these fingerprints, and those that read them."""
-        for manager in list(self.managers.all.values()):
-            why = reasons.get(manager.view.state.fingerprint)
-            if why is not None and manager.view.live:
-                self.halt_view(manager.view, why)
-        for view in self.views.values():  # halted before, and now for good
-            why = reasons.get(view.state.fingerprint)
-            if why is not None and view.state.resumable:
-                view.halt(why)
-                self.show_cut()
+    def _ended(self, ended: Ended | None) -> None:
+        if ended is None:
+            return
+        for folder in ended.folders:
+            self._chores.discard(folder)
+        self._serving.ended(ended)
+        error = ended.error
+        if error is None:
+            return
+        if ended.change.resume:
+            self.meter.note(f"not resumed: {', '.join(ended.change.names)}: {error.what}")
+        elif self._must_build or not self._ledger.views:
+            raise error
+        else:
+            self.meter.note(f"not built: {', '.join(ended.change.names)}: {error.what}")
 
-    def halt_view(self, view: ManagedView, why: Halt) -> None:
-        manager = self.managers.all.get(view.key)
-        children = list(self.managers.children(manager)) if manager is not None else []
-        view.halt(why)
-        self.meter.halted(view.name, why.reason, why.fix)
-        self.managers.remove(view.key)
-        self.merging.remove(view)
-        if self.views.get(view.name) is not view:
-            self.building.failed(f"view {view.name}: {why.reason}", why.fix)
-        for child in children:
-            if child.view.live:
-                said = f"view {view.name}, which it reads, is halted: {why.reason}"
-                self.halt_view(child.view, replace(why, reason=said))
-        self.show_cut()
+    def _wait(self) -> None:
+        """Until something may have happened: a batch is computed, or it is time to poll again."""
+        if self._committing.busy:
+            self._committing.wait(self._config.poll_seconds / 4)
+        elif self._managers.running:
+            self._managers.wait(self._config.poll_seconds / 4)
+        elif any(poller.busy for poller in self._pollers):
+            time.sleep(0.005)
+        else:
+            time.sleep(min(0.05, self._config.poll_seconds / 4))
 
-    # -------------------------------------------------------------------- cut
-
-    def show_cut(self) -> None:
-        """Write a cut record that shows the views as they are now."""
-        for view in self.views.values():
-            if view.live and view.merged and self.merging.group(view.key):
-                seq = Seq(max(view.state.seq, self.merging.frontier(view.key)))
-                view.state = replace(view.state, seq=seq, through=Seq(max(seq, view.state.through)))
-        live = [v.state.seq for v in self.views.values() if v.live]
-        seq = Seq(max(self.cut.seq, min(live, default=self.merging.numbered)))
-        segment = self.journal.at(seq)
-        positions = segment.positions if segment is not None and segment.hi >= self.cut.seq else self.cut.positions
-        views = {**self.others, **{name: view.state for name, view in self.views.items()}}
-        check_same(self.storage, self.identity)
-        number, generations = self.cut.number + 1, self.generations
-        self.cut = self.cuts.append(Cut(number, seq, dict(positions), generations, views, warehouse=self.identity))
-        self._moved = time.monotonic()
-        self.retention.note()
-        reached(Step.SHOWN)
-        self.meter.committed(self.cut.seq)
-
-    def move_cut(self) -> None:
-        """Show that transactions which concern nobody are behind us too."""
-        behind = [
-            v
-            for v in self.views.values()
-            if v.live and v.merged and self.merging.group(v.key) and self.merging.frontier(v.key) > v.state.seq
-        ]
-        loose = [v for n, v in self.views.items() if not v.merged and v.live and v.state.seq > self.cut.views[n].seq]
-        if behind or loose or (not self.views and self.merging.numbered > self.cut.seq):
-            self.show_cut()
-        self._moved = time.monotonic()
+    def _give_up(self, patience: float) -> None:
+        for poller in self._pollers:
+            gone = self._clock.time() - poller.state.since > patience
+            if poller.state.state != "ok" and gone and self._watch.columns(poller.name):
+                raise SourceUnavailable(
+                    f"source {poller.name}: {poller.state.reason}", "nothing is lost; run again when it is back"
+                )

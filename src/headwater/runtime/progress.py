@@ -2,87 +2,103 @@
 
 from __future__ import annotations
 
-import time
+import statistics
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
 
 from headwater.integrator.numbering import Numbered
 from headwater.model.names import Seq, ViewName
 from headwater.model.written import Tally, Written
+from headwater.runtime.clock import SYSTEM, Clock
+from headwater.runtime.snapshot import Counts, Loading, RunSnapshot, Totals
+from headwater.warehouse.cuts import Cut
 
-if TYPE_CHECKING:
-    from headwater.runtime.engine import Engine
+MINUTE = 60.0
 
 
 class Progress(Protocol):
     """Shows a run. Called often; must be quick."""
 
-    def loading(self, meter: Meter) -> None: ...
+    def loading(self, load: Loading) -> None: ...
 
-    def running(self, meter: Meter, engine: Engine) -> None: ...
+    def running(self, look: Callable[[], RunSnapshot]) -> None:
+        """Called every turn of the loop; `look` gives a snapshot, for those who want one now."""
 
     def note(self, text: str) -> None: ...
 
 
-@dataclass
-class Loading:
-    """A first load under way."""
-
-    views: Sequence[ViewName]
-    started: float
-    rows: int = 0
-    total: int | None = None
-    step: str = "copying"
-
-
-@dataclass
 class Meter:
-    """Counts what passes, and keeps a minute of it for rates."""
+    """Counts what passes, keeps a minute of it for rates, and tells the display."""
 
-    progress: Progress | None = None
-    transactions: int = 0
-    changes: int = 0
-    by_source: dict[str, int] = field(default_factory=dict)
-    """Transactions taken in, per source."""
-    tally: Tally = field(default_factory=Tally)
-    rows_out: dict[ViewName, int] = field(default_factory=dict)
-    waiting_for: dict[ViewName, str] = field(default_factory=dict)
-    load: Loading | None = None
-    started: float = field(default_factory=time.time)
-    batches: int = 0
-    lags: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=2000))
-    """(when, seconds from a commit at its source to its cut) of recent batches' oldest transactions."""
-    source_lags: dict[str, float] = field(default_factory=dict)
-    """The same of each source's last transactions."""
-    _oldest: deque[tuple[Seq, Mapping[str, float]]] = field(default_factory=deque)
+    def __init__(self, progress: Progress | None = None, clock: Clock = SYSTEM) -> None:
+        self._progress, self._clock = progress, clock
+        self.started = clock.time()
+        self.transactions = self.changes = self.batches = 0
+        self.tally = Tally()
+        self.rows_out: dict[ViewName, int] = {}
+        self.waiting_for: dict[ViewName, str] = {}
+        self.lags: deque[tuple[float, float]] = deque(maxlen=2000)
+        """(when, seconds from a commit at its source to its cut) of recent batches' oldest transactions."""
+        self._load: Loading | None = None
+        self._by_source: dict[str, int] = {}
+        self._source_lags: dict[str, float] = {}
+        self._oldest: deque[tuple[Seq, Mapping[str, float]]] = deque()
+
+    @property
+    def load(self) -> Loading | None:
+        """The first load under way."""
+        return self._load
+
+    def of_source(self, source: str) -> tuple[int, float | None]:
+        """The transactions taken in from a source, and the lag of the last of them."""
+        return self._by_source.get(source, 0), self._source_lags.get(source)
+
+    def totals(self) -> Totals:
+        now = self._clock.time()
+        recent = [lag for when, lag in self.lags if when > now - MINUTE]
+        tally = self.tally
+        return Totals(
+            now - self.started,
+            Counts(self.transactions, self.changes, self.batches, tally.questions, tally.keys, tally.scans),
+            self.lags[-1][1] if self.lags else None,
+            statistics.median(recent) if recent else None,
+        )
+
+    # ---------------------------------------------------------------- loading
 
     def loading(self, views: Sequence[ViewName]) -> None:
-        self.load = Loading(views, time.time())
-        self._show_load()
+        self._show_load(Loading(views, self._clock.time()))
 
     def copied(self, rows: int, total: int | None) -> None:
-        if self.load:
-            self.load.rows, self.load.total = rows, total
-        self._show_load()
+        if self._load:
+            self._show_load(replace(self._load, rows=rows, total=total))
 
     def joining(self, view: ViewName) -> None:
-        if self.load:
-            self.load.step = f"joining {view}"
-        self._show_load()
+        if self._load:
+            self._show_load(replace(self._load, step=f"joining {view}"))
 
     def loaded(self, view: ViewName, rows: int) -> None:
         self.rows_out[view] = rows
-        if self.progress:
-            self.progress.note(f"loaded view {view}: {rows:,} rows")
+        self.note(f"loaded view {view}: {rows:,} rows")
+
+    def load_ended(self) -> None:
+        self._load = None
+
+    def _show_load(self, load: Loading) -> None:
+        self._load = load
+        if self._progress:
+            self._progress.loading(load)
+
+    # ------------------------------------------------------------ maintaining
 
     def took_in(self, numbered: Numbered) -> None:
         self.transactions += numbered.hi - numbered.lo
         self.changes += sum(rows.num_rows for rows in numbered.changes.values())
         times = numbered.transactions.group_by("source").aggregate([("committed_at", "min"), ([], "count_all")])
         for row in times.to_pylist():
-            self.by_source[row["source"]] = self.by_source.get(row["source"], 0) + row["count_all"]
+            self._by_source[row["source"]] = self._by_source.get(row["source"], 0) + row["count_all"]
         firsts = {row["source"]: row["committed_at_min"] for row in times.to_pylist()}
         known = {source: first.timestamp() for source, first in firsts.items() if first is not None}
         if known:
@@ -94,30 +110,26 @@ class Meter:
         self.waiting_for.pop(view, None)
 
     def waits(self, view: ViewName, reason: str) -> None:
-        if self.progress and view not in self.waiting_for:
-            self.progress.note(f"view {view} waits: {reason}")
+        if view not in self.waiting_for:
+            self.note(f"view {view} waits: {reason}")
         self.waiting_for[view] = reason
 
     def halted(self, view: ViewName, reason: str, fix: str = "") -> None:
-        if self.progress:
-            self.progress.note(f"view {view} halted: {reason}" + (f" → {fix}" if fix else ""))
+        self.note(f"view {view} halted: {reason}" + (f" → {fix}" if fix else ""))
 
     def note(self, text: str) -> None:
-        if self.progress:
-            self.progress.note(text)
+        if self._progress:
+            self._progress.note(text)
 
-    def committed(self, hi: Seq) -> None:
+    def shown(self, cut: Cut) -> None:
+        """A cut became visible."""
         self.batches += 1
-        while self._oldest and self._oldest[0][0] <= hi:
+        while self._oldest and self._oldest[0][0] <= cut.seq:
             _, firsts = self._oldest.popleft()
-            lags = {source: max(0.0, time.time() - first) for source, first in firsts.items()}
-            self.source_lags |= lags
-            self.lags.append((time.time(), max(lags.values())))
+            lags = {source: max(0.0, self._clock.time() - first) for source, first in firsts.items()}
+            self._source_lags |= lags
+            self.lags.append((self._clock.time(), max(lags.values())))
 
-    def turn(self, engine: Engine) -> None:
-        if self.progress:
-            self.progress.running(self, engine)
-
-    def _show_load(self) -> None:
-        if self.progress:
-            self.progress.loading(self)
+    def turn(self, look: Callable[[], RunSnapshot]) -> None:
+        if self._progress:
+            self._progress.running(look)

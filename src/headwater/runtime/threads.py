@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 PREFIX = "headwater-"
 PATIENCE_SECONDS = 6.0
@@ -20,14 +20,15 @@ def pool(name: str, width: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(width, thread_name_prefix=f"{PREFIX}{name}")
 
 
-def end(*pools: ThreadPoolExecutor, seconds: float = PATIENCE_SECONDS) -> bool:
+def end(*pools: Executor, seconds: float = PATIENCE_SECONDS) -> bool:
     """Begin nothing new, wait a while for what is under way; False if some of it is still under way then."""
     for one in pools:
         one.shutdown(wait=False, cancel_futures=True)
     until = time.monotonic() + seconds
-    for thread in [t for one in pools for t in one._threads]:
+    threads = [thread for one in pools if isinstance(one, ThreadPoolExecutor) for thread in one._threads]
+    for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
-    return not any(t.is_alive() for one in pools for t in one._threads)
+    return not any(thread.is_alive() for thread in threads)
 
 
 def left_behind() -> list[str]:

@@ -20,6 +20,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
 
+from headwater.model.consistency import Level
+from headwater.model.errors import UnknownName
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.storage import Storage
 from headwater.storage.files import explained
@@ -62,6 +64,11 @@ class ViewState:
     gaps: tuple[tuple[Seq, Seq], ...] = ()
     """Stretches (lo, hi] that a complete view took as one state when it was resumed: between lo and hi it has none."""
 
+    @property
+    def every_transaction(self) -> bool:
+        """Whether each transaction is a state of it."""
+        return self.level == Level.COMPLETE.value and self.every == 1
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -78,6 +85,16 @@ class Cut:
     """Wall-clock time it became visible, seconds since 1970."""
     warehouse: str = ""
     """The identity of the warehouse that it is a state of."""
+
+    def named(self, name: str) -> ViewName:
+        """A view by its name, in any case."""
+        for known in self.views:
+            if known == name:
+                return known
+        for known in self.views:
+            if known.lower() == name.lower():
+                return known
+        raise UnknownName("view", name, self.views)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False)

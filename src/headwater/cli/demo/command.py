@@ -106,11 +106,10 @@ def _maintain(warehouse: Warehouse, folder: Path, shop_url: str, seconds: float,
     """Load, let the writers write, and drain."""
     from headwater.cli.demo.writers import WriterProcess
     from headwater.cli.display import display_for
-    from headwater.runtime.engine import Engine
 
     writers = WriterProcess(folder, shop_url, seconds, PER_SECOND)
     display = display_for(sys.stdout, as_json, "headwater demo")
-    with display, Engine(warehouse.config, warehouse.spark, warehouse.catalog, display) as engine:
+    with display, warehouse.engine(display) as engine:
         try:
             engine.start(warehouse.plans())
             engine.build()  # until they are shown: what is measured below is maintenance, not loading

@@ -13,69 +13,36 @@ still open and every row after J waits for the new views too.
 
 from __future__ import annotations
 
-import json
-import math
-import time
+import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
-
-from pyspark.sql import DataFrame, SparkSession
 
 from headwater.model.errors import HeadwaterError, PositionTrimmed
-from headwater.model.names import Position, Seq, SourceName, TableName, ViewName, view_table
+from headwater.model.names import FOREVER, Seq, SourceName, TableName, ViewName
 from headwater.model.schema import Identities
-from headwater.runtime.commit.views import ManagedView, new_view, own_identities
-from headwater.runtime.compute.frames import state_of
-from headwater.runtime.compute.load import load_view
-from headwater.runtime.compute.spark import give_back_memory
-from headwater.runtime.compute.staging import FOLDER, StagedCut, Staging, wanted
-from headwater.runtime.project.about import identities_from_json, identities_to_json
-from headwater.runtime.project.catalog import SourceCatalog
+from headwater.runtime.change.ports import Load, Loaded, Loader, NewSources
+from headwater.runtime.clock import SYSTEM, Clock
+from headwater.runtime.commit.events import Resumed, Versions, after
+from headwater.runtime.commit.ledger import Ledger
+from headwater.runtime.commit.tables import Tables, first_state
+from headwater.runtime.intake.identifying import Identified
+from headwater.runtime.intake.load_point import LoadPoint
+from headwater.runtime.progress import Meter
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.scheduling.families import Family
-from headwater.runtime.scheduling.managers import FOREVER, ViewManager
-from headwater.runtime.steps import Step, reached
-from headwater.runtime.threads import pool
+from headwater.runtime.scheduling.managers import Joining, ViewManager
+from headwater.runtime.scheduling.schedule import Schedule
+from headwater.runtime.view import ManagedView
+from headwater.warehouse.cuts import ViewState
 
-if TYPE_CHECKING:
-    from headwater.runtime.engine import Engine
+log = logging.getLogger(__name__)
 
-POINT = f"{FOLDER}/point.json"
 NEARLY = 20_000
 """A view joins the others when no more changes than these lie between: they wait for it about a second."""
 PAUSE_SECONDS = 5.0
 SOON_SECONDS = 0.1
-
-
-@dataclass(frozen=True)
-class LoadPoint:
-    """The state that new views are loaded at."""
-
-    seq: Seq
-    positions: Mapping[SourceName, Position]
-    fingerprints: tuple[str, ...]
-    identities: Mapping[TableName, Identities] = field(default_factory=dict)
-
-    def to_json(self) -> bytes:
-        known = identities_to_json(self.identities)
-        return json.dumps([self.seq, dict(self.positions), self.fingerprints, known]).encode()
-
-    def means(self, now: Mapping[TableName, Identities]) -> bool:
-        """Whether the columns copied so far are those of now."""
-        pairs = ((self.identities.get(t, {}).get(c), i) for t, columns in now.items() for c, i in columns.items())
-        return all(was is not None and not was.became(i) for was, i in pairs)
-
-
-def saved_point(text: bytes | None) -> LoadPoint | None:
-    """The point of a load that was interrupted."""
-    if text is None:
-        return None
-    seq, positions, fingerprints, *known = json.loads(text)
-    identities = identities_from_json(known[0]) if known else {}
-    return LoadPoint(Seq(seq), positions, tuple(fingerprints), identities)
 
 
 @dataclass(eq=False)
@@ -90,12 +57,12 @@ class Change:
     identities: Mapping[TableName, Identities] | None = None
     """Which columns the new views are loaded from; None until the sources have said it."""
     phase: str = "waiting for the sources"
-    begun: float = field(default_factory=time.monotonic)
-    task: Future[list[ManagedView]] | None = None
+    begun: float = 0.0
+    asking: Future[Identified] | None = None
+    task: Future[list[Loaded]] | None = None
     managers: list[ViewManager] = field(default_factory=list)
     joins_at: Seq | None = None
     retry_at: float = 0.0
-    error: HeadwaterError | None = None
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
@@ -109,23 +76,60 @@ class Change:
     def names(self) -> list[ViewName]:
         return [*(plan.view.name for plan in self.build), *(view.name for view in self.resume)]
 
+    @property
+    def held(self) -> Seq | None:
+        """The transaction whose state is still needed, while something is loaded."""
+        if not self.build:
+            return None
+        begun = self.point.seq if self.point else Seq(0)
+        return Seq(min([m.through for m in self.managers], default=begun))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A change is shown, or could not be made. `folders` are left for nobody."""
+
+    change: Change
+    error: HeadwaterError | None = None
+    folders: Sequence[str] = ()
+
 
 class Building:
     """Does one change at a time, the others wait."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.change: Change | None = None
-        self.must_succeed = False
-        """Somebody waits for it: a failure ends the run instead of being noted."""
-        self.trouble: dict[ViewName, str] = {}
-        """Views that could not be built, and why."""
-        self.threads = pool("build", 1)
+    def __init__(
+        self, sources: NewSources, loader: Loader, schedule: Schedule, ledger: Ledger, tables: Tables,
+        pool: Executor, meter: Meter, clock: Clock = SYSTEM,
+    ) -> None:  # fmt: skip
+        self._sources, self._loader, self._schedule, self._ledger = sources, loader, schedule, ledger
+        self._tables, self._pool, self._meter, self._clock = tables, pool, meter, clock
+        self._change: Change | None = None
+        self._trouble: dict[ViewName, str] = {}
         self._waiting: deque[Change] = deque()
 
     @property
+    def change(self) -> Change | None:
+        """What is under way."""
+        return self._change
+
+    @property
+    def trouble(self) -> Mapping[ViewName, str]:
+        """Views that could not be built, and why."""
+        return self._trouble
+
+    @property
     def busy(self) -> bool:
-        return self.change is not None or bool(self._waiting)
+        return self._change is not None or bool(self._waiting)
+
+    @property
+    def joining(self) -> bool:
+        """Whether new views wait for all the others."""
+        return self._change is not None and self._change.joins_at is not None
+
+    def plans(self) -> list[ViewPlan]:
+        """Of the views that are being built or will be."""
+        changes = [*([self._change] if self._change is not None else []), *self._waiting]
+        return [plan for change in changes for plan in (*change.build, *(v.plan for v in change.resume))]
 
     def queue(self, change: Change) -> None:
         """Do this change after what is under way."""
@@ -133,282 +137,187 @@ class Building:
 
     def begin(self, change: Change) -> None:
         """Start a change; `step` takes it on."""
-        assert self.change is None
-        self.change, change.begun = change, time.monotonic()
+        assert self._change is None
+        self._change, change.begun = change, self._clock.monotonic()
         for plan in change.build:
-            self.trouble.pop(plan.view.name, None)
+            self._trouble.pop(plan.view.name, None)
         if change.build:
-            self._engine.meter.loading([plan.view.name for plan in change.build])
+            self._meter.loading([plan.view.name for plan in change.build])
 
-    def step(self) -> None:
-        if self.change is None and self._waiting:
+    def step(self) -> Ended | None:
+        """Take the change on; what came of it, once it has ended."""
+        if self._change is None and self._waiting:
             self.begin(self._waiting.popleft())
-        change = self.change
+        change = self._change
         if change is None:
-            return
+            return None
         if change.resume and not change.managers:
-            if self._told_since(change) or time.monotonic() > change.begun + PAUSE_SECONDS:
-                self._manage(change, [view.revived() for view in change.resume])
-        elif not (change.build or change.resume) or change.joins_at is not None:
-            self._show_when_in_step(change)
-        elif change.managers:
-            self._join_when_near(change)
-        elif change.task is not None:
-            self._manage_when_loaded(change)
-        elif time.monotonic() >= change.retry_at:
-            self._load_when_known(change)
+            return self._resume(change)
+        if not (change.build or change.resume) or change.joins_at is not None:
+            return self._show_when_in_step(change)
+        if change.managers:
+            return self._join_when_near(change)
+        if change.task is not None:
+            return self._manage_when_loaded(change)
+        if self._clock.monotonic() >= change.retry_at:
+            return self._load_when_known(change)
+        return None
 
-    def failed(self, why: str, fix: str = "") -> None:
+    def failed(self, error: HeadwaterError) -> Ended | None:
         """A view that was being built cannot be: the whole change is given up, nobody saw anything of it."""
-        change, self.change = self.change, None
+        change, self._change = self._change, None
         if change is None:
-            return
-        engine = self._engine
-        change.error = change.error or HeadwaterError(why, fix or "correct it, then run 'headwater apply' again")
+            return None
+        log.warning("not built: %s: %s", ", ".join(change.names), error.what)
+        folders = [] if change.resume else [manager.view.folder for manager in change.managers]
         for manager in change.managers:
-            engine.managers.remove(manager.key)
-            engine.merging.remove(manager.view)
-            if not change.resume:
-                engine.chores.discard(manager.view.state.folder)
-        engine.storage.delete(POINT)
-        self.trouble |= {plan.view.name: change.error.what for plan in change.build}
-        engine.meter.load = None
-        engine.requests.ended(change.error)
-        if change.resume:
-            engine.meter.note(f"not resumed: {', '.join(change.names)}: {why}")
-            return
-        if self.must_succeed or not engine.views:
-            raise change.error
-        engine.meter.note(f"not built: {', '.join(self.trouble)}: {why}")
+            self._schedule.remove(manager.view)
+            self._ledger.give_up(manager.view)
+        self._sources.forget_point()
+        self._trouble |= {plan.view.name: error.what for plan in change.build}
+        self._meter.load_ended()
+        return Ended(change, error, folders)
 
     # ------------------------------------------------------------------ phases
 
-    def _load_when_known(self, change: Change) -> None:
-        """Choose L: a moment at which everything that has a number is known, new tables included."""
-        engine = self._engine
-        if change.identities is None and not self._identified(change):
-            return
-        assert change.identities is not None
-        if change.point is None:
-            for source in change.sources:
-                poller = engine.pollers[source]
-                if poller.answered_at < change.begun or poller.state.more or engine.integration.holds(source):
-                    return
-            here = engine.journal_positions()
-            positions = {name: here.positions[name] for name in engine.pollers}
-            change.point = LoadPoint(here.hi, positions, change.fingerprints, change.identities)
-            engine.storage.put(POINT, change.point.to_json())
-        families = self._parent_families(change)
-        if families:
-            first, *others = families
-            for family in others:
-                self._unite(first, family)
-            first.stop_at(change.point.seq)
-        change.phase = "copying"
-        change.task = self.threads.submit(self._load, change)
-
-    def _told_since(self, change: Change) -> bool:
-        """Whether everything that had happened at the views' sources by the change's beginning has a number: the
+    def _resume(self, change: Change) -> Ended | None:
+        """Everything that had happened at the views' sources by the change's beginning must have a number: the
         correction that lets a view go on is part of it."""
-        return all(
-            (poller := self._engine.pollers.get(source)) is not None
-            and poller.answered_at >= change.begun
-            and not poller.state.more
-            and not self._engine.integration.holds(source)
-            for source in {s for view in change.resume for s in view.plan.sources}
-        )
+        sources = {source for view in change.resume for source in view.plan.sources}
+        late = self._clock.monotonic() > change.begun + PAUSE_SECONDS
+        if not (late or self._sources.told_since(sources, change.begun)):
+            return None
+        again = []
+        for view in change.resume:
+            state = after(self._ledger.state(view.key), Resumed(view.key))
+            fresh = ManagedView(view.plan, view.folder, view.identities)
+            self._tables.rewind(fresh, Versions(state.version, state.auxiliary))
+            again.append((fresh, state))
+        return self._manage(change, again, whole=True)
 
-    def _identified(self, change: Change) -> bool:
-        """Learn which columns the new views mean; from then on every poll compares. False: not yet, or not possible."""
-        engine = self._engine
-        try:
-            found = identities_now(engine.catalog, change.build)
-            engine.poll_from_now(change.sources)
-            for source in sorted({table.source for table in found}):
-                own = sorted(table for table in found if table.source == source)
-                engine.catalog.source(source).check(engine.pollers[source].position, own)
-        except PositionTrimmed:  # capture of a table is younger than what was polled last: the next polls pass it
-            change.phase, change.retry_at = "waiting for the sources", time.monotonic() + SOON_SECONDS
-            return False
-        except HeadwaterError as error:
-            if error.retry_helps and not engine.stopping:
-                change.phase, change.retry_at = f"waits: {error.what}", time.monotonic() + PAUSE_SECONDS
-            else:
-                change.error = error
-                self.failed(error.what, error.fix)
-            return False
-        if change.point is not None and not change.point.means(found):
-            change.point = None
-        change.identities, change.begun = found, time.monotonic()
-        for plan in change.build:
-            engine.watch.add(plan, own_identities(plan, found))
-        return True
-
-    def _load(self, change: Change) -> list[ManagedView]:
-        with self._engine.living.using() as spark:
-            return self._loaded(change, spark)
-
-    def _loaded(self, change: Change, session: SparkSession) -> list[ManagedView]:
-        """In the background: copy the tables as of the point, compute the views from the copies."""
-        engine, point = self._engine, change.point
-        assert point is not None
-        assert change.identities is not None
-        catalog = SourceCatalog(engine.config)  # connections of its own
-        spark = session.newSession()  # and temporary views of its own
-        built: dict[TableName, ManagedView] = {}
-        try:
-            at = StagedCut(point.seq, point.positions, identities=change.identities)
-            staged = Staging(spark, engine.config, catalog, at)
-            staged.copy(wanted(change.build), engine.meter.copied)
-            reached(Step.STAGED)
-            for plan in change.build:
-                engine.meter.joining(plan.view.name)
-                change.phase = f"joining {plan.view.name}"
-                view = new_view(engine.storage, plan, change.identities)
-                tables = {t: staged.table(t) for t in plan.view.base_tables}
-                tables |= {
-                    view_table(p): self._parent(spark, built.get(view_table(p)) or engine.views[p], plan, point.seq)
-                    for p in plan.parents
-                }
-                written = load_view(spark, view, tables, point.seq)
-                view.settle(view.commit(written), point.seq)
-                view.state = replace(view.state, seq=point.seq, through=point.seq, horizon=point.seq)
-                built[view_table(plan.view.name)] = view
-                reached(Step.LOADED)
-                engine.meter.loaded(plan.view.name, written.rows)
-            staged.remove()
-            give_back_memory(session)
-            return list(built.values())
-        finally:
-            catalog.close()
-
-    def _parent(self, spark: SparkSession, view: ManagedView, plan: ViewPlan, seq: Seq) -> DataFrame:
-        """A view that a new one reads, at L: built just now, or maintained already and computed up to there."""
-        engine = self._engine
-        manager = engine.managers.all.get(view.key)
-        while manager is not None and view.live and manager.through < seq and not engine.stopping:
-            time.sleep(0.02)
-        if not view.live:
-            raise HeadwaterError(f"view {view.name}, which {plan.view.name} reads, is halted: {view.state.reason}")
-        with view.lock:
-            names = [f.name for f in view.log.log_files()] + [f.name for w in view.pending for f in w.log]
-        files = [view.storage.path(f"{view.log.folder}/{n}") for n in names]
-        return state_of(spark, view.storage, files, plan.schemas[view_table(view.name)], seq)
-
-    def _manage_when_loaded(self, change: Change) -> None:
-        assert change.task is not None
-        if not change.task.done():
-            return
-        try:
-            views = change.task.result()
-        except HeadwaterError as error:
-            change.task = None
-            if error.retry_helps and not self._engine.stopping:
-                change.phase, change.retry_at = f"waits: {error.what}", time.monotonic() + PAUSE_SECONDS
-                if isinstance(error, PositionTrimmed):  # it will not come back: load as of a newer one
-                    change.point = None
-                return
-            change.error = error
-            self.failed(error.what)
-            return
-        self._manage(change, views)
-
-    def _manage(self, change: Change, views: Sequence[ManagedView]) -> None:
-        """The new views get managers, which catch up with what happened since."""
-        families: dict[ViewName, Family] = {}
-        for view in views:
-            family = self._family(view.plan, families)
-            families[view.name] = family
-            parallel, whole = self._engine.config.parallel, bool(change.resume)
-            change.managers.append(self._engine.managers.add(view, family, parallel, FOREVER, whole))
-        change.phase = "catching up"
-        self._join_when_near(change)
-
-    def _join_when_near(self, change: Change) -> None:
-        """Choose J: from the next round on, the others wait for the new views too."""
-        engine = self._engine
-        newest = engine.journal.newest
-        for manager in change.managers:
-            if sum(segment.rows for segment in engine.journal.between(manager.through, FOREVER)) > NEARLY:
-                return
-        change.joins_at = Seq(max([newest.hi if newest else 0, *(m.through for m in change.managers)]))
-        for manager in change.managers:
-            manager.joins_at = change.joins_at
-            manager.family.stop_at(change.joins_at)
-            engine.merging.add(manager.view)
-        engine.merging.reached(change.joins_at)
-        change.phase = "in step"
-        self._show_when_in_step(change)
-
-    def _show_when_in_step(self, change: Change) -> None:
-        engine = self._engine
-        if any(m.catching_up for m in change.managers):
-            return
-        if change.joins_at is not None and not engine.merging.settled(
-            change.joins_at, [m.key for m in change.managers]
+    def _load_when_known(self, change: Change) -> Ended | None:
+        """Choose L: a moment at which everything that has a number is known, new tables included."""
+        if change.identities is None:
+            return self._identify(change)
+        if change.point is None:
+            if not self._sources.told_since(change.sources, change.begun):
+                return None
+            change.point = self._sources.point(change.fingerprints, change.identities)
+        family = self._schedule.united(self._schedule.parent_families(change.build))
+        if family is not None:
+            family.stop_at(change.point.seq)
+        lacking = self._schedule.lacks(change.build)
+        if lacking is not None:
+            return self.failed(
+                HeadwaterError(f"view {lacking}, which is read, is halted", f"headwater rebuild {lacking}")
+            )
+        parents = self._parents(change)
+        if any(
+            (m := self._schedule.manager(view)) is not None and m.through < change.point.seq
+            for view in parents.values()
         ):
-            return
-        names = (*change.drop, *change.names)
-        again = {manager.key for manager in change.managers}
-        gone = [view for view in (engine.views.pop(n) for n in names if n in engine.views) if view.key not in again]
-        folders = [view.state.folder for view in gone]
-        folders += [engine.others.pop(n).folder for n in names if n in engine.others]
-        for manager in change.managers:
-            manager.joins_at = None
-            engine.views[manager.view.name] = manager.view
-        for view in gone:
-            engine.managers.remove(view.key)
-            engine.merging.remove(view)
-        engine.watch.limit_to([*(v.plan for v in engine.views.values()), *self._plans_to_come()])
-        self.change = None
-        self.trouble = {name: why for name, why in self.trouble.items() if name not in change.drop}
-        engine.meter.load = None
-        engine.show_cut()
-        engine.storage.delete(POINT)
-        for folder in folders:
-            engine.chores.discard(folder)
-        engine.requests.ended(None)
+            change.phase = "waiting for the views it reads"
+            return None
+        change.phase = "copying"
+        load = Load(change.build, change.point, parents, lambda phase: setattr(change, "phase", phase), self._meter)
+        change.task = self._pool.submit(self._loader.load, load)
+        return None
 
-    def _plans_to_come(self) -> list[ViewPlan]:
-        return [plan for change in self._waiting for plan in (*change.build, *(v.plan for v in change.resume))]
-
-    # ---------------------------------------------------------------- families
-
-    def _parent_families(self, change: Change) -> list[Family]:
-        """The families of maintained views that new ones read."""
-        engine = self._engine
+    def _parents(self, change: Change) -> dict[ViewName, ManagedView]:
+        """The maintained views that new ones read."""
         new = {plan.view.name for plan in change.build}
         names = {p for plan in change.build for p in plan.view.parents if p not in new}
-        found = [engine.managers.all[engine.views[n].key].family for n in sorted(names) if n in engine.views]
-        return list({id(f): f for f in found}.values())
+        return {name: self._ledger.views[name] for name in sorted(names)}
 
-    def _family(self, plan: ViewPlan, new: dict[ViewName, Family]) -> Family:
-        """The family a new view belongs to: its parents' or one of its own."""
-        engine = self._engine
-        parents = [new.get(p) or engine.managers.all[engine.views[p].key].family for p in plan.view.parents]
-        family = parents[0] if parents else Family()
-        for other in parents[1:]:
-            if other is not family:
-                self._unite(family, other)
-                new.update({n: family for n, f in new.items() if f is other})
-        family.step = math.lcm(family.step, plan.view.every)
-        return family
+    def _identify(self, change: Change) -> Ended | None:
+        """Learn which columns the new views mean; from then on every poll compares."""
+        if change.asking is None:
+            change.asking = self._pool.submit(
+                self._sources.identify, change.build, self._sources.polled(change.sources)
+            )
+            return None
+        if not change.asking.done():
+            return None
+        asking, change.asking = change.asking, None
+        try:
+            found = asking.result()
+        except PositionTrimmed:  # capture of a table is younger than what was polled last: the next polls pass it
+            change.phase, change.retry_at = "waiting for the sources", self._clock.monotonic() + SOON_SECONDS
+            return None
+        except HeadwaterError as error:
+            return self._again_or_failed(change, error)
+        if change.point is not None and not change.point.means(found.identities):
+            change.point = None
+        change.identities, change.begun = found.identities, self._clock.monotonic()
+        self._sources.adopt(found, change.build)
+        return None
 
-    def _unite(self, family: Family, other: Family) -> None:
-        family.join(other)
-        for manager in self._engine.managers.all.values():
-            if manager.family is other:
-                manager.family = family
+    def _manage_when_loaded(self, change: Change) -> Ended | None:
+        assert change.task is not None
+        if not change.task.done():
+            return None
+        task, change.task = change.task, None
+        try:
+            loaded = task.result()
+        except HeadwaterError as error:
+            if isinstance(error, PositionTrimmed):  # it will not come back: load as of a newer one
+                change.point = None
+            return self._again_or_failed(change, error)
+        point = change.point
+        assert point is not None
+        return self._manage(change, [(one.view, first_state(one.view, one.versions, point.seq)) for one in loaded])
 
+    def _again_or_failed(self, change: Change, error: HeadwaterError) -> Ended | None:
+        if not error.retry_helps:
+            return self.failed(error)
+        log.info("%s: waits: %s", ", ".join(change.names), error.what)
+        change.phase, change.retry_at = f"waits: {error.what}", self._clock.monotonic() + PAUSE_SECONDS
+        return None
 
-def identities_now(catalog: SourceCatalog, plans: Sequence[ViewPlan]) -> dict[TableName, Identities]:
-    """Which columns these views mean, as their sources have them now."""
-    used: dict[TableName, dict[str, None]] = {}
-    for plan in plans:
-        for table in plan.view.base_tables:
-            used.setdefault(table, {}).update(dict.fromkeys(plan.schemas[table].names))
-    found: dict[TableName, Identities] = {}
-    for source in sorted({table.source for table in used}):
-        own = {table: list(columns) for table, columns in used.items() if table.source == source}
-        found |= catalog.source(source).identities(own)
-    return found
+    def _manage(
+        self, change: Change, views: Sequence[tuple[ManagedView, ViewState]], whole: bool = False
+    ) -> Ended | None:
+        """The new views get managers, which catch up with what happened since."""
+        lacking = self._schedule.lacks(view.plan for view, _ in views)
+        if lacking is not None:
+            folders = [] if whole else [view.folder for view, _ in views]
+            ended = self.failed(HeadwaterError(f"view {lacking}, which is read, was halted meanwhile"))
+            return ended and replace(ended, folders=folders)
+        families: dict[ViewName, Family] = {}
+        for view, state in views:
+            self._ledger.begin(view, state)
+            families[view.name] = family = self._schedule.family(view.plan, families)
+            change.managers.append(self._schedule.managers.add(view, family, Joining(state, FOREVER, whole)))
+        change.phase = "catching up"
+        return self._join_when_near(change)
+
+    def _join_when_near(self, change: Change) -> Ended | None:
+        """Choose J: from the next round on, the others wait for the new views too."""
+        if any(self._sources.changes_after(manager.through) > NEARLY for manager in change.managers):
+            return None
+        change.joins_at = Seq(max([self._sources.newest(), *(m.through for m in change.managers)]))
+        for manager in change.managers:
+            self._schedule.join(manager, change.joins_at)
+        self._schedule.merging.reached(change.joins_at)
+        change.phase = "in step"
+        return self._show_when_in_step(change)
+
+    def _show_when_in_step(self, change: Change) -> Ended | None:
+        if any(m.catching_up for m in change.managers):
+            return None
+        merging, keys = self._schedule.merging, [m.key for m in change.managers]
+        if change.joins_at is not None and not merging.settled(change.joins_at, keys):
+            return None
+        names = (*change.drop, *change.names)
+        gone = [view for name, view in self._ledger.views.items() if name in names and view.key not in keys]
+        for manager in change.managers:
+            self._schedule.joined(manager)
+        for view in gone:
+            self._schedule.remove(view)
+        self._change = None
+        self._trouble = {name: why for name, why in self._trouble.items() if name not in change.drop}
+        self._meter.load_ended()
+        folders = self._ledger.replace([manager.view for manager in change.managers], names)
+        self._sources.limit_to([*(v.plan for v in self._ledger.views.values()), *self.plans()])
+        self._sources.forget_point()
+        return Ended(change, None, folders)

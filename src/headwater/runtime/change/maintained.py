@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import SparkSession
-
 from headwater.algebra import define, in_order, parse_views
 from headwater.algebra.parse import ParsedView
 from headwater.algebra.view import ViewDefinition
 from headwater.model.errors import HeadwaterError, ViewSqlError
 from headwater.model.names import ViewName
 from headwater.runtime.change.left_alone import check_left_alone
-from headwater.runtime.compute.planning import plan_view
 from headwater.runtime.project.about import read_about
 from headwater.runtime.project.catalog import SourceCatalog, read_views
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.fingerprints import fingerprints
-from headwater.runtime.project.plan import ViewPlan
+from headwater.runtime.project.plan import PlanView, ViewPlan
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, ViewState
 
@@ -81,11 +78,11 @@ def changed_views(cut: Cut, plans: Mapping[ViewName, ViewPlan], defined: Defined
     return other + [n for n in cut.views if n not in plans and n not in defined.errors]
 
 
-def to_apply(spark: SparkSession, config: Config, catalog: SourceCatalog, maintained: tuple[Storage, Cut]) -> ToRun:
+def to_apply(plan: PlanView, config: Config, catalog: SourceCatalog, maintained: tuple[Storage, Cut]) -> ToRun:
     """What views/ says."""
     storage, cut = maintained
     defined = views_of_project(config, catalog)
-    plans, refused = plan_each(spark, defined.views, catalog)
+    plans, refused = plan_each(plan, defined.views, catalog)
     errors = {**defined.errors, **refused}
     if errors and not plans:
         raise next(iter(errors.values()))
@@ -93,7 +90,7 @@ def to_apply(spark: SparkSession, config: Config, catalog: SourceCatalog, mainta
     return ToRun(plans, errors, [f"view {name}: {error.what}" for name, error in errors.items()])
 
 
-def to_go_on(spark: SparkSession, config: Config, catalog: SourceCatalog, maintained: tuple[Storage, Cut]) -> ToRun:
+def to_go_on(plan: PlanView, config: Config, catalog: SourceCatalog, maintained: tuple[Storage, Cut]) -> ToRun:
     """What is maintained, and what is new in views/. Nothing is dropped or replaced without being asked for."""
     storage, cut = maintained
     known = maintained_views(storage, cut, catalog)
@@ -106,14 +103,14 @@ def to_go_on(spark: SparkSession, config: Config, catalog: SourceCatalog, mainta
         differs = [f"views/ cannot be read: {error.what}"]
     if differs:
         notes.append(f"views/ is not what is maintained: {'; '.join(differs)}. 'headwater apply' makes it so")
-    plans, refused = plan_each(spark, {**known.views, **new.views}, catalog)
+    plans, refused = plan_each(plan, {**known.views, **new.views}, catalog)
     errors = {**known.errors, **new.errors, **refused}
     notes += [f"view {name}: {error.what}" for name, error in errors.items()]
     return ToRun(plans, errors, notes)
 
 
 def plan_each(
-    spark: SparkSession, views: Mapping[ViewName, ViewDefinition], catalog: SourceCatalog
+    plan: PlanView, views: Mapping[ViewName, ViewDefinition], catalog: SourceCatalog
 ) -> tuple[dict[ViewName, ViewPlan], dict[ViewName, HeadwaterError]]:
     """Plan views, parents first. What Spark refuses keeps no other from being maintained, but those that read it."""
     plans: dict[ViewName, ViewPlan] = {}
@@ -123,7 +120,7 @@ def plan_each(
             lacking = next((p for p in view.parents if p not in plans), None)
             if lacking is not None:
                 raise ViewSqlError(f"view {name} reads view {lacking}, which cannot be maintained", "correct that one")
-            plans[name] = plan_view(spark, view, catalog.schemas(view), {p: plans[p] for p in view.parents})
+            plans[name] = plan(view, catalog.schemas(view), {p: plans[p] for p in view.parents})
         except HeadwaterError as error:
             errors[name] = error
     return plans, errors

@@ -7,41 +7,38 @@ view has no state in between (`ViewState.gaps`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from headwater.integrator.journal import Journal
 from headwater.model.errors import UnknownName, UsageError
 from headwater.model.names import ViewName
-from headwater.runtime.commit.views import ManagedView
-from headwater.warehouse.cuts import ViewState
+from headwater.runtime.commit.ledger import Ledger
+from headwater.runtime.view import ManagedView
 
 
-def to_resume(
-    views: Mapping[ViewName, ManagedView],
-    others: Mapping[ViewName, ViewState],
-    journal: Journal,
-    names: Sequence[str],
-) -> list[ManagedView]:
+def to_resume(ledger: Ledger, journal: Journal, names: Sequence[str]) -> list[ManagedView]:
     """The halted views among these, with the halted ones they read and those that read them, parents first. Raises
     where one of them cannot go on."""
+    views, others = ledger.views, ledger.others
+    halted = {name for name in views if ledger.shown(name).state != "live"}
     wanted: set[ViewName] = set()
     for name in names:
         if name in others:
             raise UsageError(f"view {name} cannot go on: {others[ViewName(name)].reason}", f"headwater rebuild {name}")
         if name not in views:
             raise UnknownName("view", name, views)
-        if views[ViewName(name)].live:
+        if name not in halted:
             raise UsageError(f"view {name} is not halted", "nothing to do")
         wanted.add(ViewName(name))
     before: set[ViewName] = set()
     while before != wanted:  # whole families
         before = set(wanted)
         for name, view in views.items():
-            if not view.live and (name in wanted or wanted & set(view.plan.view.parents)):
-                wanted |= {name, *(p for p in view.plan.view.parents if p in views and not views[p].live)}
+            if name in halted and (name in wanted or wanted & set(view.plan.view.parents)):
+                wanted |= {name, *(p for p in view.plan.view.parents if p in halted)}
     first = journal.segments[0].lo if journal.segments else 0
     for name in sorted(wanted):
-        state = views[name].state
+        state = ledger.shown(name)
         if not state.resumable:
             raise UsageError(f"view {name} cannot go on: {state.reason}", f"headwater rebuild {name}")
         if first > state.through:

@@ -8,20 +8,23 @@ backlog of many, all ready at once, is shown in one cut (its states stay readabl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
 
 from headwater.merge import WarehouseTransaction
 from headwater.model.names import Seq
-from headwater.runtime.commit.views import Committed, ManagedView
+from headwater.runtime.clock import SYSTEM, Clock
+from headwater.runtime.commit.events import CaughtUp, Committed, CommittedAhead, Versions
+from headwater.runtime.commit.ledger import Ledger
+from headwater.runtime.commit.tables import Tables
 from headwater.runtime.scheduling.managers import Finished
-from headwater.runtime.scheduling.merging import Actions, Group
+from headwater.runtime.scheduling.merging import Actions, Group, Merging
 from headwater.runtime.steps import Step, reached
-from headwater.runtime.threads import pool
+from headwater.runtime.view import ManagedView
 
-if TYPE_CHECKING:
-    from headwater.runtime.engine import Engine
+BACKLOG = 16
+"""So many cuts in one turn of the loop; what else is ready then is shown in one."""
+NOTHING = Versions(-1, -1)
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class _Part:
 
     view: ManagedView
     through: Seq
-    commit: Future[Committed]
+    commit: Future[Versions]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,18 +49,13 @@ class _Commit:
         return all(part.commit.done() for part in self.parts)
 
 
-BACKLOG = 16
-"""So many cuts in one turn of the loop; what else is ready then is shown in one."""
-
-
 class Committing:
     """Commits what the merge processes release."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.threads = pool("commit", 8)
+    def __init__(self, merging: Merging, tables: Tables, ledger: Ledger, pool: Executor, clock: Clock = SYSTEM) -> None:
+        self._merging, self._tables, self._ledger, self._pool, self._clock = merging, tables, ledger, pool, clock
         self._commits: list[_Commit] = []
-        self._ahead: list[tuple[Finished, Future[Committed]]] = []
+        self._ahead: list[tuple[Finished, Future[Versions]]] = []
 
     @property
     def busy(self) -> bool:
@@ -72,7 +70,7 @@ class Committing:
         """Start what may start, show what is done, as long as there is something that takes no time."""
         shown = 0
         while True:
-            for group, transaction in self._engine.merging.ready():
+            for group, transaction in self._merging.ready():
                 self._commits.append(self._start(group, transaction))
             done = [c for c in self._commits if c.done]
             for commit in done:
@@ -80,47 +78,54 @@ class Committing:
                 self._settle(commit)
                 shown += 1
                 if shown <= BACKLOG:
-                    self._engine.show_cut()
+                    self._ledger.show()
             if not done:
                 break
         if shown > BACKLOG:
-            self._engine.show_cut()
+            self._ledger.show()
         for finished, future in [a for a in self._ahead if a[1].done()]:
             self._ahead.remove((finished, future))
-            batch, view = finished.batch, finished.manager.view
-            view.settle_ahead(future.result(), batch.lo, batch.hi)
+            batch = finished.batch
+            versions = future.result()
             reached(Step.COMMITTED)
-            self._engine.show_cut()
+            self._ledger.show(CommittedAhead(finished.manager.key, versions, batch.lo, batch.hi))
 
     def directly(self, finished: Finished) -> None:
         """A view that catches up is seen by nobody yet: its tables take everything at once."""
         view, batch = finished.manager.view, finished.batch
+        if not view.in_order:  # what comes before may still be on its way
+            versions = NOTHING if finished.written is None else self._tables.commit(view, finished.written)
+            self._ledger.record(CommittedAhead(view.key, versions, batch.lo, batch.hi))
+            return
         if finished.written is not None:
-            view.settle(view.commit(finished.written), batch.hi)
-        view.state = replace(view.state, seq=batch.hi, through=batch.hi)
-        if batch.whole:
-            view.skipped(batch.lo, batch.hi)
+            self._ledger.record(self._committed(view, self._tables.commit(view, finished.written), batch.hi))
+        skipped = (batch.lo, batch.hi) if batch.whole and view.complete and batch.hi - batch.lo > 1 else None
+        self._ledger.record(CaughtUp(view.key, batch.hi, skipped))
 
     def ahead(self, finished: Finished) -> None:
         """A convergent view waits for nobody."""
         view, batch = finished.manager.view, finished.batch
         if finished.written is None:
-            view.settle_ahead(Committed(view.state.version, view.state.auxiliary), batch.lo, batch.hi)
+            self._ledger.record(CommittedAhead(view.key, NOTHING, batch.lo, batch.hi))
         else:
-            self._ahead.append((finished, self.threads.submit(view.commit, finished.written)))
+            self._ahead.append((finished, self._pool.submit(self._tables.commit, view, finished.written)))
 
     def _start(self, group: Group, transaction: WarehouseTransaction) -> _Commit:
         parts = []
         for actions in transaction.actions:
             view, payload = group.views.get(actions.view), actions.actions
             if view is not None and isinstance(payload, Actions):
-                parts.append(_Part(view, payload.through, self.threads.submit(view.commit, payload.written)))
+                commit = self._pool.submit(self._tables.commit, view, payload.written)
+                parts.append(_Part(view, payload.through, commit))
         return _Commit(group, transaction, parts)
 
     def _settle(self, commit: _Commit) -> None:
         for part in commit.parts:
-            done = part.commit.result()
-            if part.view.live:
-                part.view.settle(done, part.through)
+            versions = part.commit.result()
+            if self._merging.frontier(part.view.key) is not None:  # else it was halted meanwhile
+                self._ledger.record(self._committed(part.view, versions, part.through))
         reached(Step.COMMITTED)
-        self._engine.merging.committed(commit.group, commit.transaction)
+        self._merging.committed(commit.group, commit.transaction)
+
+    def _committed(self, view: ManagedView, versions: Versions, through: Seq) -> Committed:
+        return Committed(view.key, versions, through, self._clock.time() if view.periodic else 0.0)

@@ -14,7 +14,7 @@ MANY_FILES = 64
 
 
 @dataclass(frozen=True)
-class Compacted:
+class Rewritten:
     """Files that replace others, not yet committed."""
 
     added: tuple[DataFile, ...]

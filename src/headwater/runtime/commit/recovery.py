@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from headwater.integrator.journal import Journal
 from headwater.model.errors import WarehouseError
+from headwater.runtime.commit.tables import Tables
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.format import check_belongs, identity_of
 from headwater.warehouse.sessions import pins
-from headwater.warehouse.table import ChangelogTable
 
 
-def recover(storage: Storage, journal: Journal, cuts: CutLog) -> Cut:
+def recover(storage: Storage, journal: Journal, cuts: CutLog, tables: Tables) -> Cut:
     """The newest cut, with everything that is not part of it undone."""
     cut, identity = cuts.newest(), identity_of(storage)
     check_belongs("the newest cut record", cut.warehouse, identity)
@@ -29,14 +29,8 @@ def recover(storage: Storage, journal: Journal, cuts: CutLog) -> Cut:
     journal.remove_orphans()
     pinned = pins(storage)
     for name, state in cut.views.items():
-        for part, version in (("log", state.version), ("auxiliary", state.auxiliary)):
-            if version < 0:
-                continue
-            table = ChangelogTable(storage, f"{state.folder}/{part}")
-            table.rewind(version)
-            held = [pin.cut.views[name] for pin in pinned if name in pin.cut.views]
-            same = [s.version if part == "log" else s.auxiliary for s in held if s.folder == state.folder]
-            table.remove_orphans([version, *same])
+        held = [pin.cut.views[name] for pin in pinned if name in pin.cut.views]
+        tables.recover(state, [other for other in held if other.folder == state.folder])
     for folder in storage.names("loads"):
         if folder.startswith("refresh-"):
             storage.delete_folder(f"loads/{folder}")

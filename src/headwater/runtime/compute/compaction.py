@@ -18,18 +18,33 @@ from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 from headwater.algebra.view import quoted
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import Seq
-from headwater.runtime.commit.folding import Compacted
+from headwater.runtime.commit.chores import Fold
+from headwater.runtime.commit.folding import Rewritten
 from headwater.runtime.compute.failures import in_words
 from headwater.runtime.compute.jobs import written
+from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.tasks import FILES, Target, writing
 from headwater.storage import Storage
 from headwater.warehouse.table import ChangelogTable
 
 
+class SparkCompactor:
+    """Called in the thread of the chores."""
+
+    def __init__(self, spark: LivingSpark, storage: Storage) -> None:
+        self._living, self._storage = spark, storage
+
+    def compact(self, fold: Fold) -> Rewritten:
+        with self._living.using() as spark:
+            return compact_files(
+                spark, self._storage, ChangelogTable(self._storage, fold.folder), fold.names, fold.horizon
+            )
+
+
 def compact_files(
     spark: SparkSession, storage: Storage, table: ChangelogTable, names: Sequence[str], horizon: Seq
-) -> Compacted:
+) -> Rewritten:
     """Rewrite files of a table, folding what lies at or before the horizon."""
     schema = table.schema
     columns = [quoted(f.name) for f in schema if f.name not in (COUNT, SEQ)]
@@ -44,4 +59,4 @@ def compact_files(
     parts = [frame.mapInArrow(writing(target), spark_types(FILES)) for frame in (folded.coalesce(2), kept.coalesce(2))]
     files = parts[0].union(parts[1])
     with in_words():
-        return Compacted(written([row[0] for row in files.collect()]).log, tuple(names))
+        return Rewritten(written([row[0] for row in files.collect()]).log, tuple(names))

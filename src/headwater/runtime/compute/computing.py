@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import SparkSession
 
 from headwater.model.consistency import Level
-from headwater.model.names import SourceName, TableName, view_table
-from headwater.model.source import SourceSpec
+from headwater.model.names import TableName, view_table
 from headwater.model.written import Written
-from headwater.runtime.commit.views import ManagedView
+from headwater.runtime.commit.tables import ViewTables
 from headwater.runtime.compute.jobs import run_wave
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.recompute import Refresh, recompute
+from headwater.runtime.compute.targets import aggregation, log_target
 from headwater.runtime.compute.tasks import ParentFiles, WaveWork
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.scheduling.families import Batch
-from headwater.runtime.scheduling.managers import ViewManager
+from headwater.runtime.scheduling.managers import Work
 from headwater.runtime.steps import Step, reached
-from headwater.storage import Storage
+from headwater.runtime.view import ManagedView
+from headwater.warehouse.layout import log_folder
 
 ROWS_PER_PART = 4_000
 """A batch gets one more Spark task for every so many changes, up to the cores there are."""
@@ -29,59 +28,56 @@ UNKNOWN_ROWS = 1_000_000
 """What a table without statistics is taken to hold: better to ask for a few keys than to read everything."""
 
 
-class Computing:
+class SparkCompute:
     """Called by the managers' threads."""
 
-    def __init__(self, config: Config, spark: LivingSpark, catalog: SourceCatalog, storage: Storage) -> None:
-        self.config, self._living, self._catalog, self._storage = config, spark, catalog, storage
+    def __init__(self, config: Config, spark: LivingSpark, catalog: SourceCatalog, tables: ViewTables) -> None:
+        self._config, self._living, self._catalog, self._tables = config, spark, catalog, tables
 
-    def __call__(self, manager: ViewManager, batch: Batch) -> Written:
+    def __call__(self, work: Work) -> Written:
         with self._living.using() as spark:
-            return self._compute(spark, manager, batch)
+            return self._compute(spark, work)
 
-    def _compute(self, spark: SparkSession, manager: ViewManager, batch: Batch) -> Written:
-        view = manager.view
+    def _compute(self, spark: SparkSession, work: Work) -> Written:
+        view, batch = work.view, work.batch
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(view.name))
+        parents = {view_table(parent.name): self._parent(parent, batch) for parent in work.parents}
         if view.periodic:
-            parents = {view_table(p.view.name): _parent(p.view, batch) for p in manager.parents}
-            written = recompute(spark, self.config, view, Refresh(batch, parents))
+            written = recompute(
+                spark, self._catalog.another(), self._config, self._tables, Refresh(view, batch, parents)
+            )
         else:
-            work = self._work(manager, batch, spark.sparkContext.defaultParallelism)
-            written = run_wave(spark, view.plan, work, view.target(str(batch)), view.aggregation(batch.hi))
-        view.compute_ahead(written)
+            wave = self._wave(view, batch, parents, spark.sparkContext.defaultParallelism)
+            target, groups = log_target(self._tables, view, str(batch)), aggregation(self._tables, view, batch.hi)
+            written = run_wave(spark, view.plan, wave, target, groups)
+        self._tables.computed(view, written)
         reached(Step.COMPUTED)
         return written
 
-    def _work(self, manager: ViewManager, batch: Batch, cores: int) -> WaveWork:
-        plan, view = manager.view.plan, manager.view.plan.view
-        tables = self._catalog.schemas(view)
+    def _wave(self, view: ManagedView, batch: Batch, parents: dict[TableName, ParentFiles], cores: int) -> WaveWork:
+        plan, definition = view.plan, view.plan.view
+        tables = self._catalog.schemas(definition)
         rows = sum(n for s in batch.segments for t, (_, n) in s.tables.items() if t in plan.base)
         return WaveWork(
-            view=view,
-            storage=self._storage,
+            view=definition,
+            storage=self._tables.storage,
             segments=batch.segments,
             lo=batch.lo,
             hi=batch.hi,
             positions=batch.segments[-1].positions,
-            specs=self._specs(view.base_tables),
+            specs={t.source: self._catalog.spec(t.source) for t in definition.base_tables},
             schemas=plan.schemas,
             sizes={t: UNKNOWN_ROWS if s.rows is None else s.rows for t, s in tables.items()},
             leading={t: frozenset(i[0] for i in (s.key, *s.indexes) if i) for t, s in tables.items()},
-            parents={view_table(p.view.name): _parent(p.view, batch) for p in manager.parents},
+            parents=parents,
             parts=max(1, min(cores, rows // ROWS_PER_PART)),
-            every=view.every if view.level is Level.COMPLETE and not batch.whole else 0,
-            identities=manager.view.identities,
+            every=view.every if definition.level is Level.COMPLETE and not batch.whole else 0,
+            identities=view.identities,
         )
 
-    def _specs(self, tables: tuple[TableName, ...]) -> Mapping[SourceName, SourceSpec]:
-        return {t.source: self.config.sources[t.source] for t in tables}
-
-
-def _parent(view: ManagedView, batch: Batch) -> ParentFiles:
-    """A view's files at the end of a batch, those not yet committed included."""
-    with view.lock:
-        files = [(f.name, f.low, f.high) for f in view.log.log_files()]
-        files += [(f.name, f.low, f.high) for w in view.pending for f in w.log]
-    paths = {name: view.storage.path(f"{view.log.folder}/{name}") for name, _, _ in files}
-    changes = tuple(paths[n] for n, low, high in files if high > batch.lo and low <= batch.hi)
-    return ParentFiles(changes, tuple(paths[n] for n, low, _ in files if low <= batch.hi))
+    def _parent(self, view: ManagedView, batch: Batch) -> ParentFiles:
+        """A view's files at the end of a batch, those not yet committed included."""
+        folder, files = log_folder(view.folder), self._tables.log_files(view)
+        paths = {file.name: self._tables.storage.path(f"{folder}/{file.name}") for file in files}
+        changes = tuple(paths[f.name] for f in files if f.high > batch.lo and f.low <= batch.hi)
+        return ParentFiles(changes, tuple(paths[f.name] for f in files if f.low <= batch.hi))

@@ -19,21 +19,26 @@ from headwater.model.changelog import COUNT, SEQ
 from headwater.model.conditions import Condition, Scalar
 from headwater.model.names import Seq, TableName
 from headwater.model.written import Written
-from headwater.runtime.commit.views import ManagedView
+from headwater.runtime.commit.tables import ViewTables
 from headwater.runtime.compute.failures import in_words
 from headwater.runtime.compute.jobs import finish_rows, written
 from headwater.runtime.compute.recompute import evaluated, write_change
 from headwater.runtime.compute.spark import spark_types
+from headwater.runtime.compute.targets import aggregation, log_target
 from headwater.runtime.project.plan import ViewPlan
+from headwater.runtime.view import ManagedView
 
 
-def load_view(spark: SparkSession, view: ManagedView, tables: Mapping[TableName, DataFrame], seq: Seq) -> Written:
+def load_view(
+    spark: SparkSession, store: ViewTables, view: ManagedView, tables: Mapping[TableName, DataFrame], seq: Seq
+) -> Written:
     """Compute a view from copies of its tables (with COUNT) and write its files."""
     if view.periodic:
-        return write_change(view, evaluated(spark, view.plan, tables), seq)
+        return write_change(store, view, evaluated(spark, view.plan, tables), seq)
     core = joined_core(view.plan, [tables[o.table] for o in view.plan.view.occurrences], seq)
     parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 4)
-    files = finish_rows(view.plan, core, view.target(f"load-{seq}"), view.aggregation(seq, first=True), parts)
+    target, groups = log_target(store, view, f"load-{seq}"), aggregation(store, view, seq, first=True)
+    files = finish_rows(view.plan, core, target, groups, parts)
     with in_words():
         return written([row[0] for row in files.collect()])
 

@@ -20,36 +20,39 @@ from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 from headwater.algebra.view import quoted
 from headwater.integrator.journal import read_changes
 from headwater.model.changelog import COUNT, SEQ
-from headwater.model.names import Seq, TableName
+from headwater.model.names import FOREVER, Seq, TableName
 from headwater.model.written import Written
-from headwater.runtime.commit.views import ManagedView
+from headwater.runtime.commit.tables import ViewTables
 from headwater.runtime.compute.failures import in_words
 from headwater.runtime.compute.frames import minus, repeated, state_of, undone
 from headwater.runtime.compute.jobs import written
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.staging import StagedCut, Staging, wanted
+from headwater.runtime.compute.targets import log_target
 from headwater.runtime.compute.tasks import FILES, ParentFiles, writing
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.scheduling.families import Batch
-
-FOREVER = Seq(2**62)
+from headwater.runtime.view import ManagedView
 
 
 @dataclass(frozen=True)
 class Refresh:
-    """What a periodic view is recomputed from."""
+    """A periodic view, and what it is recomputed from."""
 
+    view: ManagedView
     batch: Batch
     parents: Mapping[TableName, ParentFiles] = field(default_factory=dict)
 
 
-def recompute(spark: SparkSession, config: Config, view: ManagedView, refresh: Refresh) -> Written:
-    """Compute the view at the batch's end, and write what changed since it was last computed."""
-    batch, plan = refresh.batch, view.plan
+def recompute(
+    spark: SparkSession, catalog: SourceCatalog, config: Config, store: ViewTables, refresh: Refresh
+) -> Written:
+    """Compute the view at the batch's end, and write what changed since it was last computed. The catalog's connections
+    are this call's own: it runs in a thread of its own, and closes them."""
+    view, batch, plan, storage = refresh.view, refresh.batch, refresh.view.plan, store.storage
     owner = f"refresh-{int(time.time())}-{uuid.uuid4().hex[:8]}"
-    catalog = SourceCatalog(config)  # its own connections: this runs in a thread of its own
     session = spark.newSession()
     last = batch.segments[-1]
     staged = Staging(session, config, catalog, StagedCut(last.hi, last.positions, owner, view.identities))
@@ -57,19 +60,16 @@ def recompute(spark: SparkSession, config: Config, view: ManagedView, refresh: R
         staged.copy(wanted([plan]), lambda rows, total: None)
         tables: dict[TableName, DataFrame] = {}
         for name in plan.view.base_tables:
-            later = read_changes(view.storage, batch.segments, name, batch.hi, last.hi)
+            later = read_changes(storage, batch.segments, name, batch.hi, last.hi)
             tables[name] = undone(session, staged.table(name), later)
         for name, files in refresh.parents.items():
-            tables[name] = state_of(session, view.storage, files.state, plan.schemas[name], batch.hi)
+            tables[name] = state_of(session, storage, files.state, plan.schemas[name], batch.hi)
         now = evaluated(session, plan, tables)
-        with view.lock:
-            names = [*view.log.files(), *(f.name for w in view.pending for f in w.log)]
-        old = [view.storage.path(f"{view.log.folder}/{n}") for n in names]
-        before = state_of(session, view.storage, old, plan.columns, FOREVER)
-        return write_change(view, minus(now, before, plan.columns), batch.hi)
+        before = state_of(session, storage, store.log_paths(view), plan.columns, FOREVER)
+        return write_change(store, view, minus(now, before, plan.columns), batch.hi)
     finally:
         catalog.close()
-        view.storage.delete_folder(f"loads/{owner}")
+        storage.delete_folder(f"loads/{owner}")
 
 
 def evaluated(session: SparkSession, plan: ViewPlan, tables: Mapping[TableName, DataFrame]) -> DataFrame:
@@ -81,10 +81,10 @@ def evaluated(session: SparkSession, plan: ViewPlan, tables: Mapping[TableName, 
     return rows.groupBy(*[quoted(n) for n in names]).agg(F.count("*").alias(COUNT))
 
 
-def write_change(view: ManagedView, change: DataFrame, seq: Seq) -> Written:
+def write_change(store: ViewTables, view: ManagedView, change: DataFrame, seq: Seq) -> Written:
     """Write rows with COUNT as files of the view's changelog, all of them of one state."""
     names = [quoted(n) for n in view.plan.columns.names]
     labelled = change.select(*names, COUNT, F.lit(int(seq)).cast("bigint").alias(SEQ))
-    files = labelled.mapInArrow(writing(view.target(f"refresh-{seq}")), spark_types(FILES))
+    files = labelled.mapInArrow(writing(log_target(store, view, f"refresh-{seq}")), spark_types(FILES))
     with in_words():
         return written([row[0] for row in files.collect()])

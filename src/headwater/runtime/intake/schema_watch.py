@@ -1,22 +1,26 @@
 """Watching the sources' tables: a view whose columns are no longer those it was loaded from is halted, with the reason.
 
 The adapters compare in every snapshot they read, so nothing is told or answered across such a change; here it is found
-out which views it concerns. Looked at when a source refuses, and from time to time.
+out which views it concerns. Looked at when a source refuses, and from time to time, in a thread of its own: a source
+that does not answer holds up nobody.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 
 from headwater.model.errors import HeadwaterError, PositionTrimmed
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Identities, Identity, TableSchema
 from headwater.model.source import Capture, Source
-from headwater.runtime.commit.views import Halt
-from headwater.runtime.project.catalog import SourceCatalog
+from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.project.plan import ViewPlan
+from headwater.runtime.view import Halt
+
+log = logging.getLogger(__name__)
 
 SECONDS = 5.0
 LOAD_AGAIN = "'headwater apply' loads it again"
@@ -31,15 +35,22 @@ class Watched:
     """Empty for a view that is yet to be loaded."""
 
 
+Look = Callable[[SourceName], "Present"]
+"""Asks a source what it is now. Called in the watch's thread."""
+
+
 class SchemaWatch:
     """Knows which views rely on which columns, and names views to halt. Views are known by their fingerprints: one that
     is being replaced has two."""
 
-    def __init__(self, catalog: SourceCatalog) -> None:
-        self._catalog = catalog
+    def __init__(self, look: Look, pool: Executor, clock: Clock = SYSTEM) -> None:
+        self._look, self._pool, self._clock = look, pool, clock
         self._watched: dict[str, Watched] = {}
         self._broken: set[str] = set()
         self._last: dict[SourceName, float] = {}
+        self._looking: dict[SourceName, Future[dict[str, Halt]]] = {}
+        self._again: set[SourceName] = set()
+        self._looks: dict[SourceName, int] = {}
 
     def add(self, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> None:
         """Watch the tables of this view too."""
@@ -78,22 +89,50 @@ class SchemaWatch:
                     found.setdefault(table, {}).update(columns)
         return dict(found)
 
-    def check(self, source: SourceName) -> dict[str, Halt]:
-        """Compare what the views rely on with what the source has now; newly unfit views and why."""
-        self._last[source] = time.monotonic()
-        try:
-            adapter = self._catalog.source(source)
-            now = Present(adapter, self._catalog.refresh(source), adapter.capture())
-        except HeadwaterError:
-            return {}  # not now: the poller reports that the source is away
+    def ask(self, source: SourceName) -> int:
+        """Have the source looked at, from now on: a look under way may have seen it before. Returns which look it will
+        be; `looked` says when it is over."""
+        if source in self._looking:
+            self._again.add(source)
+            return self._looks.get(source, 0) + 2
+        self._begin(source)
+        return self._looks.get(source, 0) + 1
+
+    def looked(self, source: SourceName) -> int:
+        """How often the source has been looked at."""
+        return self._looks.get(source, 0)
+
+    def step(self, reachable: Collection[SourceName]) -> dict[str, Halt]:
+        """Take in what was seen: newly unfit views and why. Look at a reachable source, if it is time."""
         found: dict[str, Halt] = {}
-        for mark, one in self._watched.items():
-            if mark not in self._broken:
-                halt = broken_by(one, now)
-                if halt is not None:
-                    found[mark] = halt
+        for source, look in [(s, f) for s, f in self._looking.items() if f.done()]:
+            del self._looking[source]
+            self._looks[source] = self._looks.get(source, 0) + 1
+            try:
+                found |= {mark: halt for mark, halt in look.result().items() if mark not in self._broken}
+            except HeadwaterError as error:  # not now: the poller reports that the source is away
+                log.info("source %s could not be looked at: %s", source, error.what)
+            if source in self._again:
+                self._again.discard(source)
+                self._begin(source)
         self.broke(found)
+        now = self._clock.monotonic()
+        sources = {t.source for one in self._whole() for t in one.plan.view.base_tables}
+        for source in sorted((sources & set(reachable)) - set(self._looking)):
+            if now - self._last.setdefault(source, now) > SECONDS:
+                self._begin(source)
         return found
+
+    def _begin(self, source: SourceName) -> None:
+        self._last[source] = self._clock.monotonic()
+        watched = {mark: one for mark, one in self._watched.items() if mark not in self._broken}
+        self._looking[source] = self._pool.submit(self._compare, source, watched)
+
+    def _compare(self, source: SourceName, watched: Mapping[str, Watched]) -> dict[str, Halt]:
+        """In the background: what the views rely on beside what the source has now."""
+        now = self._look(source)
+        found = {mark: broken_by(one, now) for mark, one in watched.items()}
+        return {mark: halt for mark, halt in found.items() if halt is not None}
 
     def lost(self, source: SourceName, error: HeadwaterError) -> dict[str, Halt]:
         """The source's past is another one: every view that reads it halts."""
@@ -104,15 +143,6 @@ class SchemaWatch:
         }
         self.broke(found)
         return found
-
-    def due(self, reachable: Collection[SourceName]) -> dict[str, Halt]:
-        """Check one of the reachable sources, if it is time."""
-        now = time.monotonic()
-        sources = {t.source for one in self._whole() for t in one.plan.view.base_tables}
-        for source in sorted(sources & set(reachable)):
-            if now - self._last.setdefault(source, now) > SECONDS:
-                return self.check(source)
-        return {}
 
     def _whole(self) -> list[Watched]:
         return [one for mark, one in self._watched.items() if mark not in self._broken]

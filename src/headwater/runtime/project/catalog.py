@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headwater.model.errors import ConfigError, SourceUnavailable, UnknownName, ViewSqlError
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import TableSchema
-from headwater.model.source import Source
+from headwater.model.source import Source, SourceSpec
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.remembered import recall, remember
 from headwater.sources import connect
@@ -55,10 +55,27 @@ class SourceCatalog:
                 del self._sources[name]
         self._config = config
 
-    def source(self, name: str) -> Source:
+    @property
+    def config(self) -> Config:
+        return self._config
+
+    def another(self) -> SourceCatalog:
+        """The same sources through connections of its own: an adapter serves one thread at a time."""
+        return SourceCatalog(self._config)
+
+    def spec(self, name: str) -> SourceSpec:
+        """How a source is reached, as the project says now."""
         spec = self._config.sources.get(SourceName(name))
         if spec is None:
             raise UnknownName("source", name, self._config.sources)
+        return spec
+
+    def learned(self, name: SourceName, tables: Mapping[TableName, TableSchema]) -> None:
+        """A source has said anew what its tables are, to somebody with connections of its own."""
+        self._tables[name] = tables
+
+    def source(self, name: str) -> Source:
+        spec = self.spec(name)
         if spec.name not in self._sources:
             self._sources[spec.name] = connect(spec)
         return self._sources[spec.name]

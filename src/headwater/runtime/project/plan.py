@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from headwater.maintenance.aggregate import auxiliary_schema
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.consistency import Level
 from headwater.model.names import SourceName, TableName, ViewName
+from headwater.model.schema import TableSchema
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,11 @@ class ViewPlan:
     @property
     def sources(self) -> tuple[SourceName, ...]:
         return tuple(sorted({table.source for table in self.base}))
+
+
+class PlanView(Protocol):
+    """Checks a view's expressions and says which types they have."""
+
+    def __call__(
+        self, view: ViewDefinition, tables: Mapping[TableName, TableSchema], parents: Mapping[ViewName, ViewPlan]
+    ) -> ViewPlan: ...

@@ -13,9 +13,7 @@ from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.format import check_format, claim, identity_of
 
-if TYPE_CHECKING:  # Spark and the parser are imported by those who use them: reading must answer at once
-    from pyspark.sql import SparkSession
-
+if TYPE_CHECKING:  # the parser is imported by those who parse: reading must answer at once
     from headwater.algebra.view import ViewDefinition
 
 
@@ -27,21 +25,12 @@ class Project:
         self.config = owned(config, identity_of(self.storage))
         self.cuts = CutLog(self.storage)
         self.catalog = SourceCatalog(self.config)
-        self._spark: SparkSession | None = None
         self._views: dict[ViewName, ViewDefinition] | None = None
 
     def claim(self) -> None:
         """Give the warehouse its identity, by which the sources know us: before anything is installed or written."""
         self.config = owned(self.config, claim(self.storage))
         self.catalog.adopt(self.config)
-
-    def spark(self) -> SparkSession:
-        """The Spark session, started when it is first asked for."""
-        if self._spark is None:
-            from headwater.runtime.compute.spark import start_spark
-
-            self._spark = start_spark(self.config)
-        return self._spark
 
     def views(self) -> dict[ViewName, ViewDefinition]:
         """The views of the project's SQL files, resolved against its sources."""

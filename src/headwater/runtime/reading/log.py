@@ -8,13 +8,14 @@ from typing import Any
 
 from headwater.integrator.journal import Journal, read_changes
 from headwater.model.changelog import COUNT, SEQ, UNFIT
+from headwater.model.names import FOREVER
 from headwater.storage import Storage
 
 
 def transactions(storage: Storage, first: int | None = None, last: int | None = None) -> Iterator[dict[str, Any]]:
     """The transactions first … last, inclusive, as far as they are kept."""
     journal = Journal(storage)
-    lo, hi = (first - 1 if first is not None else 0), (last if last is not None else 2**62)
+    lo, hi = (first - 1 if first is not None else 0), (last if last is not None else FOREVER)
     for segment in journal.between(lo, hi):
         low, high = max(lo, segment.lo), min(hi, segment.hi)
         changes: dict[tuple[int, str], list[dict[str, Any]]] = {}

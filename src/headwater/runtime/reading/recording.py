@@ -23,13 +23,12 @@ from headwater.algebra.bag import Bag
 from headwater.algebra.view import ViewDefinition
 from headwater.integrator.journal import Journal, read_changes
 from headwater.model.changelog import COUNT, SEQ
-from headwater.model.consistency import Level
 from headwater.model.errors import HeadwaterError, UsageError
 from headwater.model.names import Position, SourceName, TableName, ViewName
 from headwater.runtime.project.project import Project
 from headwater.runtime.reading.log import transactions
-from headwater.runtime.reading.resolve import find_view
 from headwater.warehouse.cuts import ViewState
+from headwater.warehouse.layout import log_folder
 from headwater.warehouse.reading import plain
 
 MOST = 200_000
@@ -64,7 +63,7 @@ class Recording:
 def record(project: Project, names: Sequence[str] = (), last: int | None = None) -> Recording:
     """The last so many transactions (all that are kept, if None) of these views (all of them, if none)."""
     cut = project.cut()
-    chosen = [find_view(cut, n) for n in names] or list(cut.views)
+    chosen = [cut.named(n) for n in names] or list(cut.views)
     views = _with_parents(chosen, project.views())
     states = {v.name: cut.views[v.name] for v in views if v.name in cut.views}
     if len(states) < len(views):
@@ -96,7 +95,7 @@ def record(project: Project, names: Sequence[str] = (), last: int | None = None)
         {name: _sum(bag for seq, bag in log.items() if seq <= seen[0][name]) for name, log in logs.items()},
         _transactions(project, schemas, lo, max(seen[-1].values())),
         _states(logs, seen),
-        [str(name) for name, state in states.items() if not _every_transaction(state)],
+        [str(name) for name, state in states.items() if not state.every_transaction],
     )
 
 
@@ -155,7 +154,7 @@ def _bag(rows: pa.Table | None, columns: Sequence[str]) -> Bag:
 
 def _log(project: Project, state: ViewState) -> pa.Table:
     """A view's changelog."""
-    delta = DeltaTable(project.storage.uri(f"{state.folder}/log"), version=state.version)
+    delta = DeltaTable(project.storage.uri(log_folder(state.folder)), version=state.version)
     return plain(pa.table(QueryBuilder().register("log", delta).execute("SELECT * FROM log").read_all()))
 
 
@@ -176,7 +175,7 @@ Shown = Mapping[ViewName, int]
 
 def _seen(project: Project, states: Mapping[ViewName, ViewState], oldest: int, hi: int) -> list[Shown]:
     """The states that readers could see; the first is where the recording begins."""
-    if all(map(_every_transaction, states.values())):
+    if all(state.every_transaction for state in states.values()):
         return [dict.fromkeys(states, seq) for seq in range(oldest, hi + 1)]
     found: list[Shown] = []
     for cut in project.cuts.kept():
@@ -185,10 +184,6 @@ def _seen(project: Project, states: Mapping[ViewName, ViewState], oldest: int, h
             if min(shown.values()) >= oldest and (not found or shown != found[-1]):
                 found.append(shown)
     return found
-
-
-def _every_transaction(state: ViewState) -> bool:
-    return state.level == Level.COMPLETE.value and state.every == 1
 
 
 def _states(logs: Mapping[ViewName, Mapping[int, Bag]], seen: Sequence[Shown]) -> list[tuple[int, dict[str, Bag]]]:

@@ -9,30 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headwater.model.consistency import Level
-from headwater.model.errors import HistoryGone, UnknownName
-from headwater.model.names import Seq, ViewName
+from headwater.model.errors import HistoryGone
+from headwater.model.names import FOREVER, Seq, ViewName
 from headwater.warehouse.cuts import Cut, CutLog, ViewState
+from headwater.warehouse.layout import log_folder
 from headwater.warehouse.reading import Pinned
-
-FOREVER = Seq(2**62)
-"""Convergence promises nothing of order, so what is there is shown."""
-
-
-def find_view(cut: Cut, name: str) -> ViewName:
-    """A view by its name, in any case."""
-    for known in cut.views:
-        if known == name:
-            return known
-    for known in cut.views:
-        if known.lower() == name.lower():
-            return known
-    raise UnknownName("view", name, cut.views)
 
 
 def pinned_views(cut: Cut, cuts: CutLog, names: Iterable[ViewName], at: int | None) -> Mapping[ViewName, Pinned]:
     """The tables to read for these views at one state."""
     states = {name: cut.views[name] for name in names}
-    if at is None:
+    if at is None:  # convergence promises nothing of order, so what is there is shown
         return {name: _pinned(s, FOREVER if s.level == Level.CONVERGENT.value else s.seq) for name, s in states.items()}
     newest = min((s.seq for s in states.values() if s.state == "live"), default=cut.seq)
     if at > newest:
@@ -46,7 +33,7 @@ def pinned_views(cut: Cut, cuts: CutLog, names: Iterable[ViewName], at: int | No
                 f"view {name} has no state {at}: it was halted at {gap[0]}, and resumed with everything up to {gap[1]}",
                 f"ask for {gap[0]} or {gap[1]}",
             )
-    if all(s.level == Level.COMPLETE.value and s.every == 1 for s in states.values()):
+    if all(s.every_transaction for s in states.values()):
         return {name: _pinned(s, Seq(min(at, s.seq))) for name, s in states.items()}
     older = cuts.find(lambda earlier: all(_known(earlier, n, s) <= at for n, s in states.items()), cut)
     pinned = {}
@@ -77,4 +64,4 @@ def settled_views(cut: Cut, names: Iterable[ViewName]) -> Mapping[ViewName, Pinn
 
 
 def _pinned(state: ViewState, seq: Seq) -> Pinned:
-    return Pinned(f"{state.folder}/log", state.version, seq)
+    return Pinned(log_folder(state.folder), state.version, seq)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
@@ -20,24 +20,24 @@ from headwater.model.errors import ViewHalted
 from headwater.model.names import ViewName
 from headwater.runtime.reading.mentions import mentioned, occurring
 from headwater.runtime.reading.moments import At, cut_by, parse_at, state_in
-from headwater.runtime.reading.resolve import find_view, pinned_views
+from headwater.runtime.reading.resolve import pinned_views
 from headwater.warehouse.cuts import Cut
 from headwater.warehouse.reading import Pinned, read_view, run_sql
 
 if TYPE_CHECKING:  # Spark is imported by those who use it: reading must answer at once
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from headwater.runtime.project.project import Project
 
 
 class Session:
-    """One state of the warehouse for any number of reads."""
+    """One state of the warehouse for any number of reads. `spark` starts a session, where one is wanted."""
 
-    def __init__(self, project: Project, cut: Cut, at: At) -> None:
-        self._project, self.cut, self._at = project, cut, parse_at(at)
+    def __init__(self, project: Project, cut: Cut, at: At, spark: Callable[[], SparkSession]) -> None:
+        self._project, self._spark, self.cut, self._at = project, spark, cut, parse_at(at)
 
     def pinned(self, names: Sequence[str] | None = None) -> dict[ViewName, Pinned]:
-        found = [find_view(self.cut, n) for n in names] if names is not None else list(self.cut.views)
+        found = [self.cut.named(n) for n in names] if names is not None else list(self.cut.views)
         return dict(pinned_views(self.cut, self._project.cuts, found, self.seq(found)))
 
     def seq(self, names: Sequence[ViewName]) -> int | None:
@@ -52,7 +52,7 @@ class Session:
 
     def halted(self, views: Sequence[str] | None = None) -> dict[ViewName, str]:
         """Those of these views (all) that are not maintained any more and are behind the state read here: why."""
-        names = self.cut.views if views is None else [find_view(self.cut, v) for v in views]
+        names = self.cut.views if views is None else [self.cut.named(v) for v in views]
         return {n: self.cut.views[n].reason for n in names if self.cut.views[n].state != "live" and self._behind(n)}
 
     def resolved(self, views: Sequence[str] | None = None) -> dict[ViewName, Pinned]:
@@ -78,7 +78,7 @@ class Session:
         from headwater.runtime.reading.verify import read_frame
 
         (pinned,) = self.resolved([view]).values()
-        return read_frame(self._project.spark(), self._project.storage, pinned)
+        return read_frame(self._spark(), self._project.storage, pinned)
 
     def sql(self, query: str) -> DataFrame:
         """Any Spark SQL over the views."""
@@ -86,8 +86,8 @@ class Session:
         from headwater.runtime.reading.verify import read_frame
 
         for name, pinned in self.resolved(self._mentioned(query, "spark")).items():
-            read_frame(self._project.spark(), self._project.storage, pinned).createOrReplaceTempView(quoted(name))
-        return self._project.spark().sql(query)
+            read_frame(self._spark(), self._project.storage, pinned).createOrReplaceTempView(quoted(name))
+        return self._spark().sql(query)
 
     def _mentioned(self, query: str, dialect: str) -> list[ViewName]:
         found = occurring(query, self.cut.views)

@@ -28,6 +28,7 @@ from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.model.source import Capture, Source
 from headwater.runtime.report import read_report
 from headwater.warehouse.cuts import Cut, ViewState
+from headwater.warehouse.layout import log_folder
 from headwater.warehouse.lock import holder
 from headwater.warehouse.reading import Pinned, count_rows
 
@@ -104,7 +105,7 @@ def take_status(project: Project, rows: bool) -> Status:
 
 
 def _view(project: Project, name: ViewName, state: ViewState, told: Mapping[str, Any], rows: bool) -> ViewStatus:
-    pinned = Pinned(f"{state.folder}/log", state.version, state.seq)
+    pinned = Pinned(log_folder(state.folder), state.version, state.seq)
     return ViewStatus(
         name=name,
         seq=state.seq,

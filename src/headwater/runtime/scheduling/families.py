@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headwater.integrator.journal import Segment
@@ -45,13 +45,15 @@ class Family:
         if seq not in self.stops:
             insort(self.stops, seq)
 
-    def known(self, after: Seq, reach: Seq, skip: bool = True) -> Seq | None:
-        """The farthest bound after `after` that lies within `reach`, short of the next stop; the next one if no bound
-        may be skipped."""
+    def known(
+        self, after: Seq, reach: Seq, skip: bool = True, usable: Callable[[Seq], bool] = lambda bound: True
+    ) -> Seq | None:
+        """The farthest usable bound after `after` that lies within `reach`, short of the next stop; the next one if no
+        bound may be skipped."""
         stop = self._stop(after)
         limit = reach if stop is None else min(reach, stop)
-        first, last = bisect_right(self.bounds, after), bisect_right(self.bounds, limit)
-        return None if first >= last else self.bounds[last - 1 if skip else first]
+        within = self.bounds[bisect_right(self.bounds, after) : bisect_right(self.bounds, limit)]
+        return next((bound for bound in (reversed(within) if skip else within) if usable(bound)), None)
 
     def bound_at(self, seq: Seq) -> None:
         """Every member has a state here, or will have one."""
@@ -83,9 +85,10 @@ class Family:
         self.stops = self.stops[bisect_right(self.stops, below) :]
 
     def join(self, other: Family) -> None:
-        """Two families become one: only what is a bound of both remains one."""
+        """Two families become one. What was a bound of one of them only may be no state of the other's members: each
+        child looks at what its parents have."""
         self.step = math.lcm(self.step, other.step)
-        self.bounds = sorted(set(self.bounds) & set(other.bounds))
+        self.bounds = sorted({*self.bounds, *other.bounds})
         self.stops = sorted({*self.stops, *other.stops})
 
     def _stop(self, after: Seq) -> Seq | None:

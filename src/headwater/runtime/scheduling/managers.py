@@ -1,32 +1,50 @@
 """View managers: every view has its own, and each goes at its own pace.
 
-A manager takes what is waiting as a batch, has Spark compute the view's change (`computing`), and hands on results in
-the order of the transactions, whatever order they are ready in. A failure that a retry can help is retried with growing
+A manager takes what is waiting as a batch, has the view's change computed (`compute`), and hands on results in the
+order of the transactions, whatever order they are ready in. A failure that a retry can help is retried with growing
 pauses; any other halts this view and those that read it, and no other.
 """
 
 from __future__ import annotations
 
-import time
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Protocol
 
 from headwater.integrator.journal import Journal, Segment
 from headwater.maintenance.commit_queue import CommitQueue
 from headwater.model.errors import HeadwaterError, WarehouseError
-from headwater.model.names import Seq
+from headwater.model.names import FOREVER, Seq
 from headwater.model.schedule import Schedule, parse_schedule
 from headwater.model.written import Written
-from headwater.runtime.commit.views import ManagedView
+from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.scheduling.families import Batch, Family, some
-from headwater.runtime.threads import pool
+from headwater.runtime.view import ManagedView
+from headwater.warehouse.cuts import ViewState
 
-FOREVER = Seq(2**62)
+log = logging.getLogger(__name__)
+
 LONGEST_PAUSE = 30.0
 LINGER_SECONDS = 1.0
 """After so long without news, a view that shows every N transactions shows what there is."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One batch of one view, with the views that it reads."""
+
+    view: ManagedView
+    parents: tuple[ManagedView, ...]
+    batch: Batch
+
+
+class Compute(Protocol):
+    """Computes a batch: called in a thread of the managers' pool."""
+
+    def __call__(self, work: Work) -> Written: ...
 
 
 @dataclass(eq=False)
@@ -57,7 +75,7 @@ class ViewManager:
     """Hands on in the order of the transactions, whatever order batches are ready in."""
     pause: float = 0.0
     trouble: str = ""
-    since: float = field(default_factory=time.time)
+    since: float = 0.0
     """When it last handed something on, or was found waiting."""
     turn: int = 0
     schedule: Schedule | None = None
@@ -67,6 +85,10 @@ class ViewManager:
     whole: bool = False
     """Its next batch takes everything there is as one state: it was halted, and what halted it may since have been
     corrected."""
+    failed: bool = False
+    """No retry can help: it begins nothing more, and will be halted."""
+    ends: set[Seq] = field(default_factory=set)
+    """Where its batches have ended, as far back as somebody may ask: those are its states, if it skips some."""
 
     @property
     def key(self) -> str:
@@ -80,6 +102,14 @@ class ViewManager:
     def reach(self) -> Seq:
         """As far as its parents allow."""
         return Seq(min([FOREVER, *(p.through for p in self.parents)]))
+
+    def has_state(self, at: Seq) -> bool:
+        """Whether a view that reads this one can be computed there."""
+        return self.view.complete or at in self.ends
+
+    def forget(self, below: Seq) -> None:
+        """Nobody will ask for states before this."""
+        self.ends = {end for end in self.ends if end >= below}
 
     def due(self, now: float) -> bool:
         """Whether it is time to recompute a periodic view."""
@@ -101,63 +131,96 @@ class Failed:
     error: HeadwaterError
 
 
-Compute = Callable[[ViewManager, Batch], Written]
+@dataclass(frozen=True)
+class Joining:
+    """How a manager begins: where its view stands, and where it joins the others if it has to catch up first."""
+
+    state: ViewState
+    joins_at: Seq | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`changes`: about so many in a batch. `at_once`: so many batches are computed at a time, `parallel` of them of one
+    view."""
+
+    changes: int
+    at_once: int
+    parallel: int
+
+
 Expects = Callable[[ViewManager, Batch], bool]
 
 
 class Managers:
     """The managers of a warehouse and the threads they share."""
 
-    def __init__(self, journal: Journal, most_changes: int, at_once: int) -> None:
-        self.all: dict[str, ViewManager] = {}
-        self.hurry = False
-        """Somebody waits for everything to be shown: periodic views do not wait for their time."""
-        self.news_at = 0.0
-        self._journal, self._most, self._at_once = journal, most_changes, at_once
-        self.threads = pool("wave", at_once)
+    def __init__(
+        self, journal: Journal, states: Callable[[str], ViewState], pool: Executor, limits: Limits,
+        clock: Clock = SYSTEM,
+    ) -> None:  # fmt: skip
+        self._journal, self._states, self._pool, self._limits, self._clock = journal, states, pool, limits, clock
+        self._all: dict[str, ViewManager] = {}
+        self._news_at = 0.0
         self._turns = count(1)
 
-    def cancel(self) -> None:
-        """Begin nothing that has not begun."""
-        for manager in self.all.values():
-            for job in manager.jobs:
-                if job.future is not None:
-                    job.future.cancel()
+    # --------------------------------------------------------------- who there is
 
-    def add(
-        self, view: ManagedView, family: Family, parallel: int, joins_at: Seq | None = None, whole: bool = False
-    ) -> ViewManager:
-        """A manager for a view that holds everything up to `through`."""
+    @property
+    def all(self) -> Mapping[str, ViewManager]:
+        """By the key of their views; parents come before their children."""
+        return self._all
+
+    def add(self, view: ManagedView, family: Family, how: Joining) -> ViewManager:
+        """A manager for a view that holds everything up to its state's `through`."""
         parents = tuple(self._by_name(p) for p in view.plan.parents)
-        start = Seq(max(view.state.seq, view.state.through))
-        slots = parallel if view.auxiliary is None and not parents and not view.periodic else 1
-        manager = ViewManager(view, family, parents, start, start, slots, joins_at, whole=whole)
+        start = Seq(max(how.state.seq, how.state.through))
+        apart = view.plan.auxiliary is None and not parents and not view.periodic
+        manager = ViewManager(view, family, parents, start, start, self._limits.parallel if apart else 1, how.joins_at)
+        manager.whole, manager.since = how.whole, self._clock.time()
+        manager.ends.add(start)
         if view.periodic:
             manager.schedule = parse_schedule(view.plan.view.schedule)
-            manager.refreshed = view.state.refreshed or time.time()
-        self.all[view.key] = manager
+            manager.refreshed = how.state.refreshed or self._clock.time()
+        self._all[view.key] = manager
         return manager
 
     def remove(self, key: str) -> None:
-        manager = self.all.pop(key, None)
-        for job in manager.jobs if manager else ():
-            if job.future is not None:
-                job.future.cancel()
+        manager = self._all.pop(key, None)
+        if manager is not None:
+            _cancel(manager)
+
+    def cancel(self) -> None:
+        """Begin nothing that has not begun."""
+        for manager in self._all.values():
+            _cancel(manager)
 
     def children(self, manager: ViewManager) -> Iterator[ViewManager]:
         """Every view that reads this one, directly or through others."""
-        for other in list(self.all.values()):
+        for other in list(self._all.values()):
             if manager in other.parents:
                 yield other
                 yield from self.children(other)
 
+    def unite(self, family: Family, other: Family) -> None:
+        """Two families become one."""
+        family.join(other)
+        for manager in self._all.values():
+            if manager.family is other:
+                manager.family = family
+
+    def heard_news(self) -> None:
+        """A round was numbered."""
+        self._news_at = self._clock.monotonic()
+
     @property
     def busy(self) -> bool:
-        return any(m.jobs for m in self.all.values())
+        return any(m.jobs for m in self._all.values())
 
     @property
     def running(self) -> list[Future[Written]]:
-        return [j.future for m in self.all.values() for j in m.jobs if j.future is not None]
+        return [j.future for m in self._all.values() for j in m.jobs if j.future is not None]
 
     def wait(self, seconds: float) -> None:
         """Until some batch is computed."""
@@ -165,22 +228,23 @@ class Managers:
 
     # --------------------------------------------------------------- dispatch
 
-    def dispatch(self, compute: Compute, expects: Expects) -> None:
-        """Begin batches, fairly: who has waited longest comes first."""
-        now = time.monotonic()
-        free = self._at_once - len(self.running)
-        for manager in sorted(self.all.values(), key=lambda m: m.turn):
+    def dispatch(self, compute: Compute, expects: Expects, hurry: bool = False) -> None:
+        """Begin batches, fairly: who has waited longest comes first. In a hurry, what is there will do."""
+        now = self._clock.monotonic()
+        free = self._limits.at_once - len(self.running)
+        for manager in sorted(self._all.values(), key=lambda m: m.turn):
             for job in manager.jobs:
-                if free > 0 and job.future is None and not job.done and job.retry_at <= now and manager.view.live:
+                if free > 0 and job.future is None and not job.done and job.retry_at <= now and not manager.failed:
                     free -= self._start(manager, job, compute)
-            while manager.view.live and len(manager.jobs) < manager.slots:
-                batch = self._next(manager)
+            while len(manager.jobs) < manager.slots and not manager.failed:
+                batch = self._next(manager, hurry)
                 if batch is None:
                     break
                 relevant = expects(manager, batch)
                 if relevant and free <= 0:
                     break
                 manager.taken, manager.whole = batch.hi, False
+                manager.ends.add(batch.hi)
                 job = Job(batch)
                 manager.jobs.append(job)
                 if manager.view.in_order:
@@ -192,10 +256,11 @@ class Managers:
 
     def _start(self, manager: ViewManager, job: Job, compute: Compute) -> int:
         manager.turn = next(self._turns)
-        job.future = self.threads.submit(compute, manager, job.batch)
+        work = Work(manager.view, tuple(p.view for p in manager.parents), job.batch)
+        job.future = self._pool.submit(compute, work)
         return 1
 
-    def _next(self, manager: ViewManager) -> Batch | None:
+    def _next(self, manager: ViewManager, hurry: bool) -> Batch | None:
         """What the manager should do next, None if there is nothing (yet)."""
         view, lo = manager.view, manager.taken
         if not view.in_order:
@@ -204,29 +269,31 @@ class Managers:
             return self._next_refresh(manager)
         if manager.whole:
             return self._next_whole(manager)
-        skip = view.complete or not any(manager in other.parents for other in self.all.values())
+        skip = view.complete or not any(manager in other.parents for other in self._all.values())
         reach = self._affordable(lo, manager.reach) if skip else manager.reach
-        hi = manager.family.known(lo, reach, skip)
+        hi = manager.family.known(lo, reach, skip, lambda at: all(parent.has_state(at) for parent in manager.parents))
         if hi is None and not manager.parents:
-            hurry = self.hurry or manager.catching_up or time.monotonic() - self.news_at > LINGER_SECONDS
-            hi = manager.family.plan(lo, self._journal.between(lo, FOREVER), self._most, hurry)
+            quiet = self._clock.monotonic() - self._news_at > LINGER_SECONDS
+            waiting = self._journal.between(lo, FOREVER)
+            hi = manager.family.plan(lo, waiting, self._limits.changes, hurry or manager.catching_up or quiet)
         return None if hi is None else self._batch(lo, hi)
 
     def _affordable(self, lo: Seq, reach: Seq) -> Seq:
-        segments = list(some(self._journal.between(lo, reach), self._most))
+        segments = list(some(self._journal.between(lo, reach), self._limits.changes))
         return Seq(min(reach, segments[-1].hi)) if segments else lo
 
     def _next_run(self, manager: ViewManager) -> Batch | None:
         """For a convergent view: the next stretch that it does not hold yet."""
         run: list[Segment] = []
+        state = self._states(manager.key)
         for segment in self._journal.between(manager.taken, FOREVER):
-            if manager.view.holds(segment.lo, segment.hi):
+            if _holds(state, segment.lo, segment.hi):
                 if run:
                     break
                 continue
             run.append(segment)
-        run = list(some(run, self._most))
-        return self._batch(Seq(max(run[0].lo, manager.view.state.seq)), run[-1].hi) if run else None
+        run = list(some(run, self._limits.changes))
+        return self._batch(Seq(max(run[0].lo, state.seq)), run[-1].hi) if run else None
 
     def _next_whole(self, manager: ViewManager) -> Batch | None:
         """For a view that is resumed: all there is, if its parents are there."""
@@ -251,13 +318,10 @@ class Managers:
     def collect(self) -> list[Finished | Failed]:
         """What is computed and may be handed on, and what failed for good."""
         found: list[Finished | Failed] = []
-        for manager in list(self.all.values()):
-            for job in manager.jobs:
-                if job.future is not None and job.future.done():
-                    failure = self._settle(manager, job)
-                    if failure is not None:
-                        found.append(failure)
-            found += self._handed_on(manager)
+        for manager in list(self._all.values()):
+            failures = [self._settle(manager, j) for j in manager.jobs if j.future is not None and j.future.done()]
+            failed = [failure for failure in failures if failure is not None]
+            found += failed or self._handed_on(manager)
         return found
 
     def _settle(self, manager: ViewManager, job: Job) -> Failed | None:
@@ -268,8 +332,10 @@ class Managers:
         except WarehouseError:
             raise  # no view's fault, and no view can go on
         except HeadwaterError as error:
+            log.info("view %s, batch %s: %s", manager.view.name, job.batch, error.what, exc_info=True)
             return self._failed(manager, job, error)
         except Exception as error:  # a defect of ours must not take the other views with it
+            log.exception("view %s, batch %s: a defect", manager.view.name, job.batch)
             return self._failed(manager, job, HeadwaterError(f"unexpected {type(error).__name__}: {error}"))
         _done(manager, job)
         manager.pause, manager.trouble = 0.0, ""
@@ -277,11 +343,12 @@ class Managers:
 
     def _failed(self, manager: ViewManager, job: Job, error: HeadwaterError) -> Failed | None:
         if not error.retry_helps:
+            manager.failed = True
             return Failed(manager, error)
         manager.pause = min(LONGEST_PAUSE, 2 * (manager.pause or 0.25))
-        job.retry_at = time.monotonic() + manager.pause
+        job.retry_at = self._clock.monotonic() + manager.pause
         if not manager.trouble:
-            manager.since = time.time()
+            manager.since = self._clock.time()
         manager.trouble = error.what
         return None
 
@@ -289,7 +356,7 @@ class Managers:
         for job in _released(manager):
             manager.jobs.remove(job)
             manager.through = Seq(max(manager.through, job.batch.hi))
-            manager.since = manager.refreshed = time.time()
+            manager.since = manager.refreshed = self._clock.time()
             yield Finished(manager, job.batch, job.written)
 
     def backlog(self, sources: Mapping[str, Sequence[str]]) -> dict[str, int]:
@@ -297,14 +364,25 @@ class Managers:
         newest = self._journal.newest
         result: dict[str, int] = {}
         for source, keys in sources.items():
-            taken = [self.all[k].taken for k in keys if k in self.all and self.all[k].view.live]
+            taken = [self._all[k].taken for k in keys if k in self._all]
             if taken and newest is not None:
                 result[source] = max(0, newest.hi - max(taken))
         return result
 
     def _by_name(self, name: str) -> ViewManager:
         """The newest manager of a view of that name: the one built last, if it is being replaced."""
-        return next(m for m in reversed(list(self.all.values())) if m.view.name == name)
+        return next(m for m in reversed(list(self._all.values())) if m.view.name == name)
+
+
+def _cancel(manager: ViewManager) -> None:
+    for job in manager.jobs:
+        if job.future is not None:
+            job.future.cancel()
+
+
+def _holds(state: ViewState, lo: Seq, hi: Seq) -> bool:
+    """Whether the transactions (lo, hi] are in a convergent view already."""
+    return hi <= state.seq or any(low <= lo and hi <= high for low, high in state.ahead)
 
 
 def _done(manager: ViewManager, job: Job) -> None:
@@ -314,9 +392,7 @@ def _done(manager: ViewManager, job: Job) -> None:
 
 
 def _released(manager: ViewManager) -> Iterator[Job]:
-    """What may be handed on now; nothing of a view that is halted."""
-    if not manager.view.live:
-        return
+    """What may be handed on now."""
     if not manager.view.in_order:
         yield from [job for job in manager.jobs if job.done]
         return

@@ -34,7 +34,8 @@ from headwater.merge import (
 )
 from headwater.model.names import Seq, SourceName
 from headwater.model.written import Written
-from headwater.runtime.commit.views import ManagedView
+from headwater.runtime.clock import SYSTEM, Clock
+from headwater.runtime.view import ManagedView
 
 PLACES = 4096
 """Rows of one round are told apart by their place; a row's number grows with its last transaction."""
@@ -79,18 +80,34 @@ class Group:
 class Merging:
     """All groups of a warehouse."""
 
-    def __init__(self, sequencing: Sequencing) -> None:
-        self.groups: list[Group] = []
-        self.updates: dict[int, Update] = {}
-        """The rows that are not yet part of a cut."""
-        self.numbered = Seq(0)
-        """The newest transaction the merge processes know of."""
-        self.seconds = 0.0
-        """Time spent deciding."""
-        self._sequencing = sequencing
+    def __init__(self, sequencing: Sequencing, clock: Clock = SYSTEM) -> None:
+        self._sequencing, self._clock = sequencing, clock
+        self._groups: list[Group] = []
+        self._updates: dict[int, Update] = {}
+        self._numbered = Seq(0)
+        self._seconds = 0.0
         self._open: dict[str, list[int]] = {}
         self._sent: dict[str, int] = {}
         self._left: dict[int, int] = {}
+
+    @property
+    def groups(self) -> Sequence[Group]:
+        return self._groups
+
+    @property
+    def updates(self) -> Mapping[int, Update]:
+        """The rows that are not yet part of a cut."""
+        return self._updates
+
+    @property
+    def numbered(self) -> Seq:
+        """The newest transaction the merge processes know of."""
+        return self._numbered
+
+    @property
+    def seconds(self) -> float:
+        """Time spent deciding."""
+        return self._seconds
 
     # ------------------------------------------------------------------ views
 
@@ -117,14 +134,14 @@ class Merging:
         group.submissions.add(released)
         self._repaint(group)
         if not group.views and not len(group.submissions):
-            self.groups.remove(group)
+            self._groups.remove(group)
 
     def group(self, key: str) -> Group | None:
-        return next((g for g in self.groups if key in g.views), None)
+        return next((g for g in self._groups if key in g.views), None)
 
     @property
     def members(self) -> list[ManagedView]:
-        return [view for group in self.groups for view in group.views.values()]
+        return [view for group in self._groups for view in group.views.values()]
 
     # ----------------------------------------------------------------- events
 
@@ -132,27 +149,27 @@ class Merging:
         """REL: these rows are to come. `about` says of each view which of its tables changed."""
         started = time.perf_counter()
         for place, row in enumerate(rows):
-            groups = [g for g in self.groups if not row.views.isdisjoint(g.views)]
+            groups = [g for g in self._groups if not row.views.isdisjoint(g.views)]
             group = self._joined(groups)  # a transaction over several sources can tie groups together
             number = row.hi * PLACES + place
             tables = dict.fromkeys(t for v in sorted(row.views) for t in about.get(v, ()))
-            self.updates[number] = Update(row, tuple(tables), time.time())
+            self._updates[number] = Update(row, tuple(tables), self._clock.time())
             self._left[number] = len(row.views)
             for view in row.views:
                 insort(self._open[view], number)
             group.submissions.add(group.painting.relevance(number, row.views))
-        self.seconds += time.perf_counter() - started
+        self._seconds += time.perf_counter() - started
 
     def reached(self, seq: Seq) -> None:
         """Every transaction up to this one has been told of."""
-        self.numbered = seq
+        self._numbered = seq
 
     def actions(self, view: ManagedView, hi: Seq, written: Written | None) -> None:
         """AL: the view's change up to `hi` is computed."""
         started = time.perf_counter()
         group = self.group(view.key)
         assert group is not None
-        rows = [n for n in self._unsent(group, view.key) if self.updates[n].row.hi <= hi]
+        rows = [n for n in self._unsent(group, view.key) if self._updates[n].row.hi <= hi]
         if rows:
             self._sent[view.key] = rows[-1]
             payload = None if written is None else Actions(written, hi)
@@ -161,13 +178,13 @@ class Merging:
                 payload = None
         else:
             assert written is None or not (written.log or written.auxiliary), "a change that no transaction made"
-        self.seconds += time.perf_counter() - started
+        self._seconds += time.perf_counter() - started
 
     def expects(self, view: ManagedView, lo: Seq, hi: Seq) -> bool:
         """Whether some transaction of (lo, hi] is relevant to the view."""
         group = self.group(view.key)
         assert group is not None
-        rows = (self.updates[n].row for n in self._unsent(group, view.key))
+        rows = (self._updates[n].row for n in self._unsent(group, view.key))
         return any(row.hi > lo and row.lo < hi for row in rows)
 
     # ----------------------------------------------------------------- commit
@@ -175,8 +192,8 @@ class Merging:
     def ready(self) -> list[tuple[Group, WarehouseTransaction]]:
         """Warehouse transactions to commit now, each told once."""
         started = time.perf_counter()
-        found = [(g, t) for g in self.groups for t in g.submissions.ready()]
-        self.seconds += time.perf_counter() - started
+        found = [(g, t) for g in self._groups for t in g.submissions.ready()]
+        self._seconds += time.perf_counter() - started
         return found
 
     def committed(self, group: Group, transaction: WarehouseTransaction) -> None:
@@ -190,14 +207,16 @@ class Merging:
             if view in self._open:
                 self._open[view] = [n for n in self._open[view] if n not in rows]
         for number in rows:
-            self.updates.pop(number, None)
+            self._updates.pop(number, None)
             self._left.pop(number, None)
-        self.seconds += time.perf_counter() - started
+        self._seconds += time.perf_counter() - started
 
-    def frontier(self, key: str) -> Seq:
-        """The transaction up to which a view may be shown."""
-        waiting = self._open[key]
-        return self.updates[waiting[0]].row.lo if waiting else self.numbered
+    def frontier(self, key: str) -> Seq | None:
+        """The transaction up to which a view may be shown; None if it does not take part."""
+        waiting = self._open.get(key)
+        if waiting is None:
+            return None
+        return self._updates[waiting[0]].row.lo if waiting else self._numbered
 
     def open_rows(self, key: str) -> list[int]:
         """The rows of a view that are not yet part of a cut."""
@@ -205,8 +224,8 @@ class Merging:
 
     def settled(self, seq: Seq, keys: Iterable[str]) -> bool:
         """Whether everything up to `seq` that concerns the groups of these views is part of a cut."""
-        groups = [g for g in self.groups if any(k in g.views for k in keys)]
-        return all(self.frontier(v) >= seq for g in groups for v in g.views)
+        groups = [g for g in self._groups if any(k in g.views for k in keys)]
+        return all((self.frontier(v) or 0) >= seq for g in groups for v in g.views)
 
     def waits_for(self, key: str) -> list[str]:
         """The views whose action lists keep this one from being shown further."""
@@ -241,14 +260,14 @@ class Merging:
         if number in self._left:
             self._left[number] -= 1
             if not self._left[number]:
-                del self._left[number], self.updates[number]
+                del self._left[number], self._updates[number]
 
     def _group_of(self, sources: set[SourceName]) -> Group:
-        groups = [g for g in self.groups if g.sources & sources]
+        groups = [g for g in self._groups if g.sources & sources]
         if not groups:
             table = ViewUpdateTable()
             groups = [Group(set(), table, painting_for(table, complete=True), Submissions(self._sequencing))]
-            self.groups += groups
+            self._groups += groups
         group = self._joined(groups)
         group.sources |= sources
         return group
@@ -263,7 +282,7 @@ class Merging:
             first.sources |= other.sources
             first.meeting = Seq(max(first.meeting, other.meeting))
             other.into = first
-            self.groups.remove(other)
+            self._groups.remove(other)
         if others:
             self._repaint(first)
         return first

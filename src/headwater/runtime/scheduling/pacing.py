@@ -13,33 +13,37 @@ shown after at most about two batches of the slowest manager. A periodic view ca
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from headwater.model.names import Seq
-from headwater.runtime.scheduling.managers import ViewManager
+from headwater.runtime.clock import SYSTEM, Clock
+from headwater.runtime.scheduling.managers import Managers, ViewManager
+from headwater.runtime.scheduling.merging import Group, Merging
 
-if TYPE_CHECKING:
-    from headwater.runtime.engine import Engine
-    from headwater.runtime.scheduling.merging import Group
+
+@dataclass(frozen=True)
+class Pace:
+    """`hurry`: somebody waits for everything to be shown, so periodic views do not wait for their time; neither do they
+    when new views are `joining`. While views are `building`, old bounds may still be needed."""
+
+    hurry: bool = False
+    joining: bool = False
+    building: bool = False
 
 
 class Pacing:
     """Calls the meetings of all groups."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, managers: Managers, merging: Merging, clock: Clock = SYSTEM) -> None:
+        self._managers, self._merging, self._clock = managers, merging, clock
 
-    def step(self) -> None:
-        newest = self._engine.journal.newest
-        if newest is None:
-            return
-        for group in self._engine.merging.groups:
-            self._meet(group, newest.hi)
-        for manager in self._engine.managers.all.values():
-            if manager.view.periodic and manager.view.live and not manager.jobs and manager.calls <= manager.taken:
-                self._call(manager, newest.hi)
-        if not self._engine.building.busy:  # a view being built may need older ones
+    def step(self, newest: Seq, pace: Pace) -> None:
+        for group in self._merging.groups:
+            self._meet(group, newest)
+        for manager in self._managers.all.values():
+            if manager.view.periodic and not manager.jobs and manager.calls <= manager.taken:
+                self._call(manager, newest, pace)
+        if not pace.building:
             self._forget()
 
     def _meet(self, group: Group, newest: Seq) -> None:
@@ -51,11 +55,10 @@ class Pacing:
             for manager in skipping:
                 manager.family.stop_at(newest)
 
-    def _call(self, manager: ViewManager, newest: Seq) -> None:
+    def _call(self, manager: ViewManager, newest: Seq, pace: Pace) -> None:
         """A periodic view that is due is recomputed as of now, and the others end a batch there."""
-        group, change = self._engine.merging.group(manager.key), self._engine.building.change
-        joining = change is not None and change.joins_at is not None  # new views wait for all the others
-        wanted = manager.due(time.time()) or self._engine.managers.hurry or manager.catching_up or joining
+        group = self._merging.group(manager.key)
+        wanted = manager.due(self._clock.time()) or pace.hurry or manager.catching_up or pace.joining
         if newest <= manager.taken or not wanted:
             return
         if manager.catching_up and manager.joins_at is not None:
@@ -66,10 +69,14 @@ class Pacing:
 
     def _skipping(self, group: Group) -> list[ViewManager]:
         """The managers that skip states, those on a schedule left out."""
-        found = [self._engine.managers.all[key] for key in group.views if key in self._engine.managers.all]
+        found = [self._managers.all[key] for key in group.views if key in self._managers.all]
         return [m for m in found if not m.view.complete and not m.view.periodic and not m.catching_up]
 
     def _forget(self) -> None:
-        families = {id(m.family): m.family for m in self._engine.managers.all.values()}
+        families = {id(m.family): m.family for m in self._managers.all.values()}
         for key, family in families.items():
-            family.forget(Seq(min(m.taken for m in self._engine.managers.all.values() if id(m.family) == key)))
+            members = [m for m in self._managers.all.values() if id(m.family) == key]
+            below = Seq(min(m.taken for m in members))
+            family.forget(below)
+            for manager in members:
+                manager.forget(below)

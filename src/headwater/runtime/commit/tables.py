@@ -1,0 +1,193 @@
+"""The tables of the views in a warehouse: what is committed, and what is computed but not committed yet.
+
+Batches of a view are committed in order while the next ones are computed already, and views that read it must see both:
+so every question for a view's files includes those that are pending. Used by several threads; one lock per view.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import quote
+
+from headwater.model.names import Seq, TableName, ViewName
+from headwater.model.schema import Identities
+from headwater.model.written import Written
+from headwater.runtime.commit.events import Versions
+from headwater.runtime.commit.folding import Rewritten
+from headwater.runtime.project.about import ABOUT, About, statement_of
+from headwater.runtime.project.plan import ViewPlan
+from headwater.runtime.view import ManagedView, own_identities
+from headwater.storage import Storage
+from headwater.warehouse.cuts import ViewState
+from headwater.warehouse.layout import auxiliary_folder, log_folder
+from headwater.warehouse.table import ChangelogTable, LogFile
+
+FOLDER = "views"
+
+
+class Tables(Protocol):
+    """What the coordinator does with the tables of a view."""
+
+    def computed(self, view: ManagedView, written: Written) -> None:
+        """Computed, and not committed yet."""
+
+    def commit(self, view: ManagedView, written: Written) -> Versions:
+        """Make files part of the view's tables; readers see them when a cut record names the new state."""
+
+    def rewind(self, view: ManagedView, versions: Versions) -> None:
+        """Undo what no cut mentions, so that the view can go on from there."""
+
+    def forget(self, view: ManagedView) -> None:
+        """The view is no longer maintained: nothing builds on what is pending."""
+
+    def committed(self, view: ManagedView, auxiliary: bool) -> list[LogFile]:
+        """The files that one of its tables holds, and no others."""
+
+    def rewrite(self, view: ManagedView, auxiliary: bool, rewritten: Rewritten) -> Versions:
+        """Put files in the place of others; the other table keeps its version."""
+
+    def recover(self, state: ViewState, keep: Sequence[ViewState]) -> None:
+        """Undo whatever this state does not name, but for what other states of the same tables still need."""
+
+
+@dataclass
+class _Open:
+    """The tables of one view."""
+
+    log: ChangelogTable
+    auxiliary: ChangelogTable | None
+    pending: tuple[Written, ...] = ()
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class ViewTables:
+    """The tables of all views, opened when they are first used."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._open: dict[ManagedView, _Open] = {}
+        """By view, not by folder: one that is resumed builds on nothing that it computed before it was halted."""
+        self._lock = threading.Lock()
+
+    def computed(self, view: ManagedView, written: Written) -> None:
+        tables = self._of(view)
+        with tables.lock:
+            tables.pending = (*tables.pending, written)
+
+    def commit(self, view: ManagedView, written: Written) -> Versions:
+        tables = self._of(view)
+        with tables.lock:
+            version = tables.log.commit(written.log)
+            auxiliary = -1 if tables.auxiliary is None else tables.auxiliary.commit(written.auxiliary)
+            tables.pending = tuple(w for w in tables.pending if w is not written)
+            return Versions(version, auxiliary)
+
+    def rewind(self, view: ManagedView, versions: Versions) -> None:
+        tables = self._of(view)
+        with tables.lock:
+            tables.pending = ()
+            tables.log.rewind(versions.log)
+            if tables.auxiliary is not None:
+                tables.auxiliary.rewind(versions.auxiliary)
+
+    def forget(self, view: ManagedView) -> None:
+        with self._lock:
+            tables = self._open.pop(view, None)
+        if tables is not None:
+            with tables.lock:
+                tables.pending = ()
+
+    def recover(self, state: ViewState, keep: Sequence[ViewState]) -> None:
+        parts = ((log_folder(state.folder), "version"), (auxiliary_folder(state.folder), "auxiliary"))
+        for folder, which in parts:
+            version: int = getattr(state, which)
+            if version >= 0:
+                table = ChangelogTable(self.storage, folder)
+                table.rewind(version)
+                table.remove_orphans([version, *(getattr(other, which) for other in keep)])
+
+    def create(self, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> ManagedView:
+        """Tables for a view that is about to be loaded; nothing refers to them until its first cut."""
+        folder = f"{FOLDER}/{quote(plan.view.name, safe='')}/{plan.fingerprint}-{uuid.uuid4().hex[:8]}"
+        view = ManagedView(plan, folder, own_identities(plan, identities))
+        tables = self._of(view)
+        tables.log.create(plan.log)
+        if tables.auxiliary is not None and plan.auxiliary is not None:
+            tables.auxiliary.create(plan.auxiliary)
+        about = About(plan.view.name, plan.view.text, statement_of(plan.view), plan.view.file, view.identities)
+        self.storage.put(f"{folder}/{ABOUT}", about.to_json())
+        return view
+
+    # ------------------------------------------------------------ their files
+
+    def log_files(self, view: ManagedView) -> list[LogFile]:
+        """The files of the view's changelog, those not yet committed included."""
+        tables = self._of(view)
+        with tables.lock:
+            pending = [LogFile(f.name, f.rows, f.low, f.high) for w in tables.pending for f in w.log]
+            return [*tables.log.log_files(), *pending]
+
+    def log_paths(self, view: ManagedView) -> list[str]:
+        folder = log_folder(view.folder)
+        return [self.storage.path(f"{folder}/{file.name}") for file in self.log_files(view)]
+
+    def auxiliary_paths(self, view: ManagedView) -> list[str]:
+        """The files of its auxiliary changelog, those not yet committed included."""
+        tables, folder = self._of(view), auxiliary_folder(view.folder)
+        assert tables.auxiliary is not None
+        with tables.lock:
+            names = [*tables.auxiliary.files(), *(f.name for w in tables.pending for f in w.auxiliary)]
+        return [self.storage.path(f"{folder}/{name}") for name in names]
+
+    # ------------------------------------------------------------- compaction
+
+    def committed(self, view: ManagedView, auxiliary: bool) -> list[LogFile]:
+        tables = self._of(view)
+        with tables.lock:
+            return self._table(tables, auxiliary).log_files()
+
+    def rewrite(self, view: ManagedView, auxiliary: bool, rewritten: Rewritten) -> Versions:
+        tables = self._of(view)
+        with tables.lock:
+            version = self._table(tables, auxiliary).commit(rewritten.added, rewritten.removed)
+            return Versions(-1, version) if auxiliary else Versions(version, -1)
+
+    @staticmethod
+    def _table(tables: _Open, auxiliary: bool) -> ChangelogTable:
+        if auxiliary:
+            assert tables.auxiliary is not None
+            return tables.auxiliary
+        return tables.log
+
+    def _of(self, view: ManagedView) -> _Open:
+        with self._lock:
+            if view not in self._open:
+                log = ChangelogTable(self.storage, log_folder(view.folder))
+                kept = ChangelogTable(self.storage, auxiliary_folder(view.folder)) if view.plan.auxiliary else None
+                self._open[view] = _Open(log, kept)
+            return self._open[view]
+
+
+def first_state(view: ManagedView, versions: Versions, seq: Seq) -> ViewState:
+    """The state of a view that was loaded as of `seq`."""
+    plan = view.plan
+    return ViewState(
+        view.folder,
+        versions.log,
+        versions.auxiliary,
+        seq,
+        seq,
+        plan.view.level.value,
+        plan.fingerprint,
+        plan.sources,
+        through=seq,
+        every=plan.view.every,
+    )
+
+
+def view_folder(name: ViewName) -> str:
+    return f"{FOLDER}/{quote(name, safe='')}"

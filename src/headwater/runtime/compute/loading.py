@@ -1,0 +1,72 @@
+"""New views, loaded by Spark: their tables are copied as of one state, and each view is computed from the copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.model.errors import HeadwaterError
+from headwater.model.names import Seq, TableName, ViewName, view_table
+from headwater.runtime.change.ports import Load, Loaded
+from headwater.runtime.commit.tables import ViewTables
+from headwater.runtime.compute.frames import state_of
+from headwater.runtime.compute.living_spark import LivingSpark
+from headwater.runtime.compute.load import load_view
+from headwater.runtime.compute.spark import give_back_memory
+from headwater.runtime.compute.staging import StagedCut, Staging, wanted
+from headwater.runtime.project.catalog import SourceCatalog
+from headwater.runtime.project.config import Config
+from headwater.runtime.project.plan import ViewPlan
+from headwater.runtime.steps import Step, reached
+from headwater.runtime.view import ManagedView
+
+
+class SparkLoader:
+    """Called in the thread that builds."""
+
+    def __init__(self, config: Config, spark: LivingSpark, catalog: SourceCatalog, tables: ViewTables) -> None:
+        self._config, self._living, self._catalog, self._tables = config, spark, catalog, tables
+
+    def load(self, load: Load) -> list[Loaded]:
+        with self._living.using() as spark:
+            return self._loaded(load, spark)
+
+    def _loaded(self, load: Load, session: SparkSession) -> list[Loaded]:
+        point = load.point
+        catalog = self._catalog.another()  # connections of its own
+        spark = session.newSession()  # and temporary views of its own
+        built: dict[ViewName, Loaded] = {}
+        try:
+            at = StagedCut(point.seq, point.positions, identities=point.identities)
+            staged = Staging(spark, self._config, catalog, at)
+            staged.copy(wanted(load.plans), load.meter.copied)
+            reached(Step.STAGED)
+            for plan in load.plans:
+                load.meter.joining(plan.view.name)
+                load.phase(f"joining {plan.view.name}")
+                tables = {t: staged.table(t) for t in plan.view.base_tables}
+                known = {name: one.view for name, one in built.items()}
+                tables |= self._parents(spark, plan, {**load.parents, **known}, point.seq)
+                view = self._tables.create(plan, point.identities)
+                written = load_view(spark, self._tables, view, tables, point.seq)
+                built[plan.view.name] = Loaded(view, self._tables.commit(view, written))
+                reached(Step.LOADED)
+                load.meter.loaded(plan.view.name, written.rows)
+            staged.remove()
+            give_back_memory(session)
+            return list(built.values())
+        finally:
+            catalog.close()
+
+    def _parents(
+        self, spark: SparkSession, plan: ViewPlan, known: Mapping[ViewName, ManagedView], seq: Seq
+    ) -> dict[TableName, DataFrame]:
+        """The views that this one reads, at L: built just now, or maintained already and computed up to there."""
+        found = {}
+        for name in plan.parents:
+            if name not in known:
+                raise HeadwaterError(f"view {name}, which {plan.view.name} reads, is not there any more")
+            files = self._tables.log_paths(known[name])
+            found[view_table(name)] = state_of(spark, self._tables.storage, files, plan.schemas[view_table(name)], seq)
+        return found

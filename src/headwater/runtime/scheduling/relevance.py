@@ -1,0 +1,86 @@
+"""REL: which transactions of a round concern which view, told to the merge processes; and whether a batch can change a
+view at all.
+
+A transaction concerns a view if it changes a row of one of its tables that meets the view's own conditions on it, or if
+it concerns a view that this one reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.integrator.journal import Segment, read_changes
+from headwater.integrator.relevance import Seqs, relevant, rows, touching
+from headwater.model.conditions import Condition
+from headwater.model.names import Seq, TableName
+from headwater.runtime.scheduling.families import Batch
+from headwater.runtime.scheduling.managers import Managers, ViewManager
+from headwater.runtime.scheduling.merging import Merging
+from headwater.storage import Storage
+
+Changes = Mapping[TableName, pa.Table]
+
+
+class Relevance:
+    """`shown` says up to which transaction a view is shown: what lies before is no news to it."""
+
+    def __init__(self, storage: Storage, managers: Managers, merging: Merging, shown: Callable[[str], Seq]) -> None:
+        self._storage, self._managers, self._merging, self._shown = storage, managers, merging, shown
+
+    def replay(self, segment: Segment) -> None:
+        """Tell the merge processes of a round that was journaled before this run."""
+        tables = {t for view in self._merging.members for t in view.plan.view.base_tables}
+        self.tell(segment, self._read((segment,), tables, segment.lo, segment.hi))
+
+    def tell(self, segment: Segment, changes: Changes) -> None:
+        """Tell the merge processes which transactions of a round are relevant to which view."""
+        known: dict[tuple[TableName, tuple[Condition, ...]], Seqs] = {}
+        found: dict[str, Seqs] = {}
+        concerned: dict[str, Seqs] = {}
+        about: dict[str, list[str]] = {}
+        members = {view.key: view for view in self._merging.members}
+        for key, manager in self._managers.all.items():  # parents come before their children
+            if key not in members:
+                continue
+            view = members[key].plan.view
+            touched = [_touched(o.table, o.conditions, changes, known) for o in view.occurrences]
+            touched += [found[p.key] for p in manager.parents if p.key in found]
+            seqs = found[key] = np.unique(np.concatenate(touched))
+            concerned[key] = seqs[seqs > self._shown(key)]
+            about[key] = [str(t) for t in view.base_tables if t in changes]
+        every = {view.every for view in members.values() if view.every > 1}
+        self._merging.relevance(rows(segment.lo, segment.hi, concerned, every), about)
+        self._merging.reached(segment.hi)
+
+    def expects(self, manager: ViewManager, batch: Batch) -> bool:
+        """Whether a batch can change the view."""
+        view = manager.view
+        if view.merged and not manager.catching_up:
+            return self._merging.expects(view, batch.lo, batch.hi)
+        if manager.parents:
+            return True
+        changes = self._read(batch.segments, set(view.plan.view.tables), batch.lo, batch.hi)
+        return bool(len(relevant(view.plan.view, changes)))
+
+    def _read(
+        self, segments: tuple[Segment, ...], tables: set[TableName], lo: Seq, hi: Seq
+    ) -> dict[TableName, pa.Table]:
+        found = {t: read_changes(self._storage, segments, t, lo, hi) for t in tables}
+        return {t: rows for t, rows in found.items() if rows is not None}
+
+
+def _touched(
+    table: TableName,
+    conditions: tuple[Condition, ...],
+    changes: Changes,
+    known: dict[tuple[TableName, tuple[Condition, ...]], Seqs],
+) -> Seqs:
+    """The transactions that change a row of the table which meets the conditions; many views ask the same."""
+    if table not in changes:
+        return np.empty(0, np.int64)
+    if (table, conditions) not in known:
+        known[table, conditions] = touching(changes[table], conditions)
+    return known[table, conditions]

@@ -1,0 +1,72 @@
+"""A maintained view, as every part of a run knows it: a value. Its state is the ledger's, its files are the tables'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headwater.model.consistency import Level
+from headwater.model.names import TableName, ViewName
+from headwater.model.schema import Identities
+from headwater.runtime.project.plan import ViewPlan
+
+
+@dataclass(frozen=True, eq=False)
+class ManagedView:
+    """`identities` say which columns it was loaded from."""
+
+    plan: ViewPlan
+    folder: str
+    identities: Mapping[TableName, Identities] = field(default_factory=dict)
+
+    @property
+    def name(self) -> ViewName:
+        return self.plan.view.name
+
+    @property
+    def key(self) -> str:
+        """Tells a view from another one of the same name, built to replace it."""
+        return self.folder
+
+    @property
+    def every(self) -> int:
+        return self.plan.view.every
+
+    @property
+    def complete(self) -> bool:
+        """Whether each of its transactions can be shown by itself."""
+        return self.plan.view.level is Level.COMPLETE and self.every == 1
+
+    @property
+    def merged(self) -> bool:
+        """Whether it agrees with the other views: convergence promises nothing, so such a view goes its own way."""
+        return self.plan.view.level is not Level.CONVERGENT
+
+    @property
+    def periodic(self) -> bool:
+        return self.plan.view.level is Level.PERIODIC
+
+    @property
+    def in_order(self) -> bool:
+        """Whether batches must be committed in order. Convergence does not ask for it, but an aggregation builds every
+        batch on the one before, and so does a view over views."""
+        return self.merged or self.plan.auxiliary is not None or bool(self.plan.view.parents)
+
+
+@dataclass(frozen=True)
+class Halt:
+    """Why a view is no longer maintained, and what to do. `resumable`: what happens at its sources is still journaled,
+    so it can go on from where it stopped."""
+
+    reason: str
+    fix: str = "'headwater apply' loads it again"
+    resumable: bool = False
+
+
+def own_identities(plan: ViewPlan, known: Mapping[TableName, Identities]) -> dict[TableName, Identities]:
+    """Of the columns that this view uses: what becomes of others is no concern of it."""
+    return {
+        table: {c: known[table][c] for c in plan.schemas[table].names}
+        for table in plan.view.base_tables
+        if table in known
+    }
