@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import sys
 import traceback
@@ -27,6 +28,8 @@ from headwater.cli.screen import messages, said
 from headwater.model.errors import HeadwaterError
 from headwater.runtime.project.secrets import without_secrets
 
+log = logging.getLogger(__name__)
+
 INTERRUPTED = 130
 _STYLES = {"error": "bold red", "warning": "bold yellow"}
 
@@ -38,6 +41,7 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
         yield
         sys.stdout.flush()
     except HeadwaterError as error:
+        log.error("%s", error.what, exc_info=True)
         if debug:
             _say(traceback.format_exc())
         show([error], as_json)
@@ -65,6 +69,7 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
             what = f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
             show([HeadwaterError(what, "check the path and who may use it")], as_json)
             raise typer.Exit(1) from None
+        log.error("unexpected", exc_info=True)
         words = without_secrets(" ".join(str(error).split()))[:500]  # whole ones first: a half is not recognised
         what = f"unexpected {type(error).__name__}: {words}" if words else f"unexpected {type(error).__name__}"
         hint = "the traceback is above" if debug else "this is a bug in Headwater; --debug shows where it happened"

@@ -13,16 +13,21 @@ from typer.core import TyperGroup
 from headwater.cli import apply, capture, checking, demo, init, lab, mending, plan, reading, run, status
 from headwater.cli.errors import explained
 from headwater.cli.helptext import show_docstrings
+from headwater.cli.logs import start_log, taken_out
 
 EPILOG = "Start with 'headwater demo', or with 'headwater init my-project'."
 
 
 class Commands(TyperGroup):
-    """The group of all commands: their errors are explained here, and --debug may stand anywhere."""
+    """The group of all commands: their errors are explained here; --debug and --log may stand anywhere."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta["json"] = "--json" in args
         ctx.meta["debug"] = "--debug" in args
+        with explained(ctx.meta["json"], ctx.meta["debug"]):
+            args, log = taken_out(args)
+            if "--log" in log:
+                start_log(log["--log"], log.get("--log-level", "info"))
         return super().parse_args(ctx, [a for a in args if a != "--debug"])
 
     def invoke(self, ctx: Any) -> Any:
@@ -48,6 +53,12 @@ def options(
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_version)
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
+    log: Annotated[
+        str, typer.Option("--log", metavar="FILE", help="Write what is decided and what fails; may stand anywhere.")
+    ] = "",
+    log_level: Annotated[
+        str, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error; may stand anywhere.")
+    ] = "info",
 ) -> None:
     """Materialized views over many databases, kept up to date incrementally, at a stated consistency level.
 
