@@ -120,8 +120,9 @@ class World:
             what()
         except (Crash, WarehouseError):
             self._crash()
-        except HeadwaterError as error:  # what a run ends with that has nothing to maintain
-            assert not self.engine.look().views, error
+        except HeadwaterError:  # what a run ends with that has nothing to maintain
+            if self.engine.look().views:
+                raise
             self._crash()
 
     def _event(self) -> None:
@@ -286,6 +287,7 @@ class World:
             if state.state == "halted" and self.shown.get(state.folder) != -1:
                 self.counts.halts += 1
                 assert state.reason, f"{name} is halted without a reason"
+                assert "unexpected" not in state.reason, f"{name} is halted: {state.reason}"
         for name, state in merged.items():
             self.loaded.setdefault(state.folder, state.horizon)
             assert state.seq >= self.shown.get(state.folder, 0), f"{name} goes back to {state.seq}"

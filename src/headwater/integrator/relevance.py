@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +35,8 @@ def touching(changes: pa.Table, conditions: Sequence[Condition]) -> Seqs:
 
 @dataclass(frozen=True)
 class Row:
-    """A row for the view update table: the transactions of (lo, hi] that tie these views together."""
+    """A row for the view update table: transactions of (lo, hi], each of which concerns all of these views and no
+    other. The first is lo + 1, the last is hi."""
 
     lo: Seq
     hi: Seq
@@ -44,41 +44,47 @@ class Row:
 
 
 def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = ()) -> list[Row]:
-    """Cut a round of the integrator into rows.
+    """Cut a round of the integrator into rows, by their last transactions.
 
-    Two views that some transaction of the round is relevant to must change together, so they stand in one row; views
-    that no transaction connects, directly or through others, get rows of their own. Where a view shows every N
-    transactions, rows end at the last multiple of N as well, or it could never be shown up to there.
+    A row ends where the set of views changes that its transactions tie together, so that no view is held by a
+    transaction that does not concern it. A run of transactions with one set is one row, whatever others of none of its
+    views lie between them. Where a view shows every N transactions, rows end at the last multiple of N as well, or it
+    could never be shown up to there.
     """
-    ends = sorted({hi, *(Seq(hi // n * n) for n in every if hi // n * n > lo)})
+    within = {view: seqs[(seqs > lo) & (seqs <= hi)] for view, seqs in relevant.items()}
+    within = {view: seqs for view, seqs in within.items() if len(seqs)}
+    if not within:
+        return []
+    seqs = np.unique(np.concatenate(list(within.values())))
+    sets = _sets(seqs, within)
+    begins = np.zeros(len(seqs), bool)
+    for own in within.values():
+        places = np.searchsorted(seqs, own)
+        begins[places[1:]] |= sets[places[1:]] != sets[places[:-1]]
+        begins[places[0]] = True
+    for n in every:
+        after = np.searchsorted(seqs, hi // n * n, side="right")
+        for own in within.values():  # whoever goes on after it begins a row there
+            places = np.searchsorted(seqs, own)
+            begins[places[places >= after][:1]] = True
     found = []
-    for low, high in pairwise([lo, *ends]):
-        within = {v: seqs[(seqs > low) & (seqs <= high)] for v, seqs in relevant.items()}
-        found += [Row(low, high, tied) for tied in _tied({v: seqs for v, seqs in within.items() if len(seqs)})]
-    return found
+    for members in (np.flatnonzero(sets == kind) for kind in np.unique(sets)):
+        views = frozenset(view for view, own in within.items() if _holds(own, seqs[members[0]]))
+        for run in np.split(members, np.flatnonzero(begins[members])[1:]):
+            found.append(Row(Seq(int(seqs[run[0]]) - 1), Seq(int(seqs[run[-1]])), views))
+    return sorted(found, key=lambda row: row.hi)
 
 
-def _tied(relevant: Mapping[str, Seqs]) -> list[frozenset[str]]:
-    """Views connected by transactions they share; the order of their first mention is kept."""
-    views = list(relevant)
-    alike: dict[bytes, int] = {}  # many views have the very same transactions
-    first = [alike.setdefault(relevant[v].tobytes(), n) for n, v in enumerate(views)]
-    distinct = sorted(set(first))
-    seqs = np.concatenate([relevant[views[n]] for n in distinct]) if distinct else np.empty(0, np.int64)
-    owner = np.repeat(distinct, [len(relevant[views[n]]) for n in distinct]) if distinct else np.empty(0, np.int64)
-    order = np.argsort(seqs, kind="stable")
-    seqs, owner = seqs[order], owner[order]
-    shared = np.flatnonzero(seqs[1:] == seqs[:-1])
-    root = list(range(len(views)))
+def _sets(seqs: Seqs, within: Mapping[str, Seqs]) -> Seqs:
+    """A number for the set of views that each transaction concerns: equal sets, equal numbers."""
+    sets = np.zeros(len(seqs), np.int64)
+    for own in within.values():
+        member = np.zeros(len(seqs), np.int64)
+        member[np.searchsorted(seqs, own)] = 1
+        sets = np.unique(2 * sets + member, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return sets
 
-    def find(n: int) -> int:
-        while root[n] != n:
-            root[n] = n = root[root[n]]
-        return n
 
-    for one, other in np.unique(np.column_stack([owner[shared], owner[shared + 1]]), axis=0).tolist():
-        root[find(max(one, other))] = find(min(one, other))
-    tied: dict[int, list[str]] = {}
-    for n, view in enumerate(views):
-        tied.setdefault(find(first[n]), []).append(view)
-    return [frozenset(members) for members in tied.values()]
+def _holds(seqs: Seqs, seq: np.int64) -> bool:
+    place = int(np.searchsorted(seqs, seq))
+    return place < len(seqs) and bool(seqs[place] == seq)

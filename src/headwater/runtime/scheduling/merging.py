@@ -5,9 +5,10 @@
     managers ────AL───▶ │ one per group │──▶ warehouse transactions, in an order that keeps dependencies
                         └──────────────┘
 
-A row stands for the transactions of one round that tie some views together (`integrator.relevance.rows`). A complete
-manager computes many rows at once and still sends one action list for each: its changelog tells transactions apart, so
-the files come with the first and the others only move the mark up to which the view is shown.
+A row stands for transactions that concern the same views (`integrator.relevance.rows`), and its number is that of the
+last of them. A complete manager computes many rows at once and still sends one action list for each: its changelog
+tells transactions apart, so the files come with the first and the others only move the mark up to which the view is
+shown.
 
 Invariant: a view is shown up to the transaction before its first row that is not yet part of a cut. So in every cut
 each transaction is in all of its views or in none of them.
@@ -16,7 +17,7 @@ each transaction is in all of its views or in none of them.
 from __future__ import annotations
 
 import time
-from bisect import insort
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -36,9 +37,6 @@ from headwater.model.names import Seq, SourceName
 from headwater.model.written import Written
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.view import ManagedView
-
-PLACES = 4096
-"""Rows of one round are told apart by their place; a row's number grows with its last transaction."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,10 @@ class Merging:
         self._updates: dict[int, Update] = {}
         self._numbered = Seq(0)
         self._seconds = 0.0
-        self._open: dict[str, list[int]] = {}
-        self._sent: dict[str, int] = {}
+        self._open: dict[str, dict[int, None]] = {}
+        """Per view its rows that are not yet part of a cut, in order."""
+        self._unsent: dict[str, deque[int]] = {}
+        """Those that no action list has come for."""
         self._left: dict[int, int] = {}
 
     @property
@@ -118,7 +118,8 @@ class Merging:
         group = self._group_of(set(view.plan.sources))
         group.views[view.key] = view
         group.table.add_view(view.key)
-        self._open.setdefault(view.key, [])
+        self._open.setdefault(view.key, {})
+        self._unsent.setdefault(view.key, deque())
         self._repaint(group)
 
     def remove(self, view: ManagedView) -> None:
@@ -130,7 +131,7 @@ class Merging:
         del group.views[view.key]
         for number in self._open.pop(view.key):
             self._close(number)
-        self._sent.pop(view.key, None)
+        self._unsent.pop(view.key, None)
         group.submissions.add(released)
         self._repaint(group)
         if not group.views and not len(group.submissions):
@@ -148,15 +149,16 @@ class Merging:
     def relevance(self, rows: Sequence[Row], about: Mapping[str, Iterable[str]]) -> None:
         """REL: these rows are to come. `about` says of each view which of its tables changed."""
         started = time.perf_counter()
-        for place, row in enumerate(rows):
+        for row in rows:
             groups = [g for g in self._groups if not row.views.isdisjoint(g.views)]
             group = self._joined(groups)  # a transaction over several sources can tie groups together
-            number = row.hi * PLACES + place
+            number = int(row.hi)
             tables = dict.fromkeys(t for v in sorted(row.views) for t in about.get(v, ()))
             self._updates[number] = Update(row, tuple(tables), self._clock.time())
             self._left[number] = len(row.views)
             for view in row.views:
-                insort(self._open[view], number)
+                self._open[view][number] = None
+                self._unsent[view].append(number)
             group.submissions.add(group.painting.relevance(number, row.views))
         self._seconds += time.perf_counter() - started
 
@@ -169,9 +171,10 @@ class Merging:
         started = time.perf_counter()
         group = self.group(view.key)
         assert group is not None
-        rows = [n for n in self._unsent(group, view.key) if self._updates[n].row.hi <= hi]
+        unsent, rows = self._unsent[view.key], []
+        while unsent and unsent[0] <= hi:
+            rows.append(unsent.popleft())
         if rows:
-            self._sent[view.key] = rows[-1]
             payload = None if written is None else Actions(written, hi)
             for number in rows if view.complete else rows[-1:]:
                 group.submissions.add(group.painting.action_list(ActionList(view.key, number, payload)))
@@ -182,10 +185,13 @@ class Merging:
 
     def expects(self, view: ManagedView, lo: Seq, hi: Seq) -> bool:
         """Whether some transaction of (lo, hi] is relevant to the view."""
-        group = self.group(view.key)
-        assert group is not None
-        rows = (self._updates[n].row for n in self._unsent(group, view.key))
-        return any(row.hi > lo and row.lo < hi for row in rows)
+        for number in self._unsent[view.key]:
+            row = self._updates[number].row
+            if row.lo >= hi:
+                return False
+            if row.hi > lo:
+                return True
+        return False
 
     # ----------------------------------------------------------------- commit
 
@@ -202,11 +208,10 @@ class Merging:
         while group.into is not None:
             group = group.into
         group.submissions.committed(transaction)
-        rows = set(transaction.rows)
         for view in transaction.views:
-            if view in self._open:
-                self._open[view] = [n for n in self._open[view] if n not in rows]
-        for number in rows:
+            for number in transaction.rows if view in self._open else ():
+                self._open[view].pop(number, None)
+        for number in transaction.rows:
             self._updates.pop(number, None)
             self._left.pop(number, None)
         self._seconds += time.perf_counter() - started
@@ -216,11 +221,11 @@ class Merging:
         waiting = self._open.get(key)
         if waiting is None:
             return None
-        return self._updates[waiting[0]].row.lo if waiting else self._numbered
+        return self._updates[next(iter(waiting))].row.lo if waiting else self._numbered
 
     def open_rows(self, key: str) -> list[int]:
         """The rows of a view that are not yet part of a cut."""
-        return self._open.get(key, [])
+        return list(self._open.get(key, ()))
 
     def settled(self, seq: Seq, keys: Iterable[str]) -> bool:
         """Whether everything up to `seq` that concerns the groups of these views is part of a cut."""
@@ -233,7 +238,7 @@ class Merging:
         if group is None or not waiting:
             return []
         seen: set[int] = set()
-        todo, found = [waiting[0]], []
+        todo, found = [next(iter(waiting))], []
         while todo:
             number = todo.pop()
             if number in seen or number not in group.table.rows:
@@ -250,10 +255,6 @@ class Merging:
         return list(dict.fromkeys(found))
 
     # ---------------------------------------------------------------- private
-
-    def _unsent(self, group: Group, key: str) -> list[int]:
-        sent = self._sent.get(key, -1)
-        return [n for n in group.table.pending(key) if n > sent]
 
     def _close(self, number: int) -> None:
         """One view less waits for this row."""

@@ -51,7 +51,7 @@ class Relevance:
             seqs = found[key] = np.unique(np.concatenate(touched))
             concerned[key] = seqs[seqs > self._shown(key)]
             about[key] = [str(t) for t in view.base_tables if t in changes]
-        every = {view.every for view in members.values() if view.every > 1}
+        every = {self._managers.all[key].family.step for key in members if key in self._managers.all} - {1}
         self._merging.relevance(rows(segment.lo, segment.hi, concerned, every), about)
         self._merging.reached(segment.hi)
 

@@ -1,0 +1,86 @@
+"""The coordinator under generated schedules, without a JVM: every cut of every history shows states that existed, every
+transaction is in all of its views or in none, and nothing waits for ever. `HISTORIES=5000 pytest tests/coordinator`
+plays more of them; `FIRST` says where to begin."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.runtime.commit.ledger import Ledger
+from headwater.runtime.scheduling.families import Family
+from headwater.runtime.scheduling.managers import ViewManager
+from headwater.runtime.scheduling.merging import Merging
+
+from .world import Counts, Dangers, play
+
+HISTORIES, FIRST = int(os.environ.get("HISTORIES", "120")), int(os.environ.get("FIRST", "0"))
+IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # journals are many small files
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as name:
+        yield Path(name)
+
+
+@pytest.mark.timeout(3000)
+def test_every_cut_of_every_history_is_right(folder: Path) -> None:
+    total = Counts()
+    for seed in range(FIRST, FIRST + HISTORIES):
+        (folder / str(seed)).mkdir()
+        total = total.plus(play(seed, folder / str(seed)))
+    assert total.cuts > 5 * HISTORIES
+    assert total.states > 20 * HISTORIES
+    assert min(total.crashes, total.halts, total.changes, total.failures) > HISTORIES // 25, total
+
+
+@pytest.mark.timeout(3000)
+def test_kills_at_every_step(folder: Path) -> None:
+    total = Counts()
+    for seed in range(10_000, 10_000 + HISTORIES // 4):
+        (folder / str(seed)).mkdir()
+        total = total.plus(play(seed, folder / str(seed), 120, Dangers(crash=0.1)))
+    assert total.crashes > HISTORIES // 8
+
+
+def caught(folder: Path, histories: int = 60) -> str:
+    """What is found wrong first."""
+    for seed in range(histories):
+        (folder / str(seed)).mkdir()
+        try:
+            play(seed, folder / str(seed))
+        except AssertionError as error:
+            return str(error).splitlines()[0]
+    return ""
+
+
+def test_a_view_that_is_shown_too_far_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Merging, "frontier", lambda self, key: self.numbered if key in self._open else None)
+    assert caught(folder)
+
+
+def test_a_child_that_reads_a_state_its_parent_never_had_is_caught(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ViewManager, "has_state", lambda self, at: True)
+    assert "reads" in caught(folder, 400)
+
+
+def test_bounds_that_are_lost_when_families_unite_are_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def join(self: Family, other: Family) -> None:
+        self.bounds = sorted(set(self.bounds) & set(other.bounds))
+        self.stops = sorted({*self.stops, *other.stops})
+
+    monkeypatch.setattr(Family, "join", join)
+    assert "does not come to rest" in caught(folder, 400)
+
+
+def test_a_commit_that_is_forgotten_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = Ledger.record
+    monkeypatch.setattr(Ledger, "record", lambda self, *events: record(self, *events[1:]) if len(events) > 1 else None)
+    assert caught(folder)
