@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import quote
 
 from headwater.model.consistency import Level
 from headwater.model.names import Seq, TableName, ViewName
@@ -16,7 +15,7 @@ from headwater.runtime.about import ABOUT, About, statement_of
 from headwater.runtime.jobs import Written
 from headwater.runtime.plans import ViewPlan
 from headwater.runtime.tasks import AggregateWork, Target
-from headwater.storage import Storage
+from headwater.storage import Storage, folder_name
 from headwater.warehouse.cuts import ViewState
 from headwater.warehouse.table import ChangelogTable
 
@@ -24,7 +23,7 @@ FOLDER = "views"
 
 
 def view_folder(name: ViewName) -> str:
-    return f"{FOLDER}/{quote(name, safe='')}"
+    return f"{FOLDER}/{folder_name(name)}"
 
 
 @dataclass(frozen=True)

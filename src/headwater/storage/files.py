@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -58,7 +59,7 @@ class Storage:
         return f"{self._root}/{relative}" if relative else self._root
 
     def uri(self, relative: str) -> str:
-        """The path as Delta and Spark want it."""
+        """The path as Delta and Spark want it. Delta wants no percent signs: see `folder_name`."""
         return f"{self.url}/{relative}"
 
     def uri_of(self, path: str) -> str:
@@ -184,6 +185,12 @@ class Storage:
         if data is None:
             raise FileNotFoundError(f"{self.url}/{relative}")
         return pa.ipc.open_file(pa.py_buffer(data)).read_all()
+
+
+def folder_name(name: str) -> str:
+    """Any name as one part of a path, each another one. Not with percent signs, as in a url: deltalake decodes those
+    once too often and looks for the table elsewhere."""
+    return quote(name, safe="").replace("%", "=")
 
 
 @contextmanager

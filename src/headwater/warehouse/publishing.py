@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
 
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import ViewName
-from headwater.storage import Storage
+from headwater.storage import Storage, folder_name
 from headwater.storage.files import explained
 from headwater.warehouse.cuts import Cut
 from headwater.warehouse.reading import Pinned, bag_sql
@@ -18,7 +16,7 @@ FOLDER = "published"
 
 
 def published_folder(name: ViewName) -> str:
-    return f"{FOLDER}/{quote(name, safe='')}"
+    return f"{FOLDER}/{folder_name(name)}"
 
 
 def published_cut(storage: Storage, name: ViewName) -> int:
