@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.view import ViewDefinition
@@ -29,6 +29,7 @@ from headwater.model.names import Position, SourceName, TableName, ViewName
 from headwater.runtime.project import Warehouse
 from headwater.runtime.resolve import find_view
 from headwater.warehouse.cuts import ViewState
+from headwater.warehouse.delta import open_table
 from headwater.warehouse.reading import plain
 
 MOST = 200_000
@@ -154,7 +155,7 @@ def _bag(rows: pa.Table | None, columns: Sequence[str]) -> Bag:
 
 def _log(warehouse: Warehouse, state: ViewState) -> pa.Table:
     """A view's changelog."""
-    delta = DeltaTable(warehouse.storage.uri(f"{state.folder}/log"), version=state.version)
+    delta = open_table(warehouse.storage, f"{state.folder}/log", state.version)
     return plain(pa.table(QueryBuilder().register("log", delta).execute("SELECT * FROM log").read_all()))
 
 
