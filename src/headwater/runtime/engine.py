@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -20,7 +21,7 @@ from headwater.integrator.journal import Journal, Segment, read_changes
 from headwater.integrator.numbering import number
 from headwater.integrator.relevance import relevant
 from headwater.merge import Sequencing
-from headwater.model.errors import CaptureMissing, HeadwaterError, SchemaChanged, SourceUnavailable
+from headwater.model.errors import CaptureMissing, HeadwaterError, LeaseLost, SchemaChanged, SourceUnavailable
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.runtime import startup
 from headwater.runtime.building import Building
@@ -107,7 +108,8 @@ class Engine:
         if self.managers.busy or self.building.busy:
             self.living.cancel_jobs()
         self.managers.cancel()
-        self.requests.close()
+        with suppress(LeaseLost):  # what they would take back is another run's now
+            self.requests.close()
         end(
             self.polling,
             self.managers.threads,
@@ -116,7 +118,8 @@ class Engine:
             self.requests.threads,
             self.chores.threads,
         )
-        self.report.close()
+        with suppress(LeaseLost):
+            self.report.close()
         for poller in self.pollers.values():
             poller.close()
         self._lock.release()
