@@ -13,6 +13,12 @@ from headwater.storage import Storage
 from warehouse.s3_server import S3Server, s3_server
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "in_s3" in item.fixturenames:
+            item.add_marker(pytest.mark.s3)
+
+
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
     """A real S3 server, one per run. Not in pytest's own folders: runs beside this one may clear those away."""
@@ -31,7 +37,7 @@ def in_s3(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     return s3.new_place()
 
 
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.s3)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The url of a place where nothing is yet."""
     if request.param == "disk":
