@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -12,6 +13,7 @@ from deltalake import DeltaTable
 from headwater.model.errors import LeaseLost, WarehouseError
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.storage import Storage
+from headwater.warehouse import cuts
 from headwater.warehouse.cuts import FOLDER, Cut, CutLog, ViewState
 from headwater.warehouse.lock import Lock
 from warehouse.test_lock import Clock, take_away
@@ -93,6 +95,25 @@ def test_of_two_writers_the_second_is_refused(open_storage: Open) -> None:
         other.append(cut(2, seq=21))
     assert CutLog(open_storage()).newest() == mine
     assert shown(open_storage()) == [1, 2]
+
+
+def test_one_that_comes_between_looking_and_committing_is_not_overlooked(
+    open_storage: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = CutLog(open_storage()), CutLog(open_storage())
+    one.append(cut(1))
+    write = cuts.write_deltalake
+
+    def late(*arguments: Any, **options: Any) -> None:
+        cuts.write_deltalake = write
+        one.append(cut(2, seq=20))
+        write(*arguments, **options)
+
+    monkeypatch.setattr(cuts, "write_deltalake", late)
+    with pytest.raises(WarehouseError, match="newest cut is 2 now, cut 2 was not written"):
+        other.append(cut(2, seq=21))
+    assert shown(open_storage()) == [1, 2]
+    assert CutLog(open_storage()).newest().seq == 20
 
 
 def test_of_two_that_begin_a_log_one_is_refused(open_storage: Open) -> None:
