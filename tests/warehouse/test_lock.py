@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -107,6 +108,12 @@ def test_an_acquire_that_was_refused_leaves_the_holder_alone(open_storage: Open)
         lock.renew()
         first.put("a", b"still mine")
     second.put("a", b"no lease, no guard")
+
+
+def test_one_that_died_is_waited_for_no_longer_than_its_lease(in_s3: str) -> None:
+    with Lock(Storage(in_s3), "headwater run"), pytest.raises(WarehouseError) as refused:
+        Lock(Storage(in_s3), "another").acquire()
+    assert re.search(r"if it has died, its lease is over in (60|59|58) seconds", refused.value.fix)
 
 
 def test_a_lease_is_renewed_while_it_is_held(in_s3: str) -> None:

@@ -165,7 +165,8 @@ class CutLog:
         row = {"cut": cut.number, "seq": cut.seq, "at": datetime.fromtimestamp(cut.at, UTC), "record": text}
         rows = pa.Table.from_pylist([row], schema=_SCHEMA)
         for _ in range(_TRIES):
-            if self._look(table).newest.to_json() == text:
+            newest = self._look(table).newest
+            if newest.number == cut.number and newest.to_json() == text:
                 return cut  # a commit whose answer was lost
             self._check_follows(table, cut)
             self._storage.fence()

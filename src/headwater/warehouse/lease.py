@@ -71,10 +71,10 @@ class Record:
     def who(self) -> str:
         return f"{self.purpose!r}, process {self.pid} on {self.host}" if self.host else "another process"
 
-    def refusal(self) -> WarehouseError:
+    def refusal(self, more: str = "") -> WarehouseError:
         return WarehouseError(
             f"this warehouse is being maintained already, by {self.who}",
-            "only one may do so at a time: stop that one first, or use another [warehouse] path",
+            f"only one may do so at a time: stop that one first, or use another [warehouse] path{more}",
         )
 
 
@@ -104,8 +104,8 @@ class ObjectLease:
     def take(self) -> None:
         found = self._storage.objects.get(NAME)
         before = Record.parse(found.data if found else None)
-        if before.expires > time.time():
-            raise before.refusal()
+        if (left := before.expires - time.time()) > 0:
+            raise before.refusal(f"; if it has died, its lease is over in {left:.0f} seconds")
         record = Record.new(self._purpose, next_fence(self._storage, before), self._seconds)
         if not self._put(record, found.tag if found else None):
             raise self._there().refusal()
