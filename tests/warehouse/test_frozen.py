@@ -19,7 +19,7 @@ from headwater.warehouse.cuts import CutLog
 from headwater.warehouse.lock import Lock, holder
 from warehouse.test_cuts import cut, shown
 
-SECONDS = 1.5
+SECONDS = 2.5
 MAINTAINER = """
 import json, os, signal, sys
 from headwater.model.errors import HeadwaterError

@@ -29,13 +29,13 @@ def test_a_pin_is_seen_by_others_until_it_is_closed(open_storage: Callable[[], S
 
 
 def test_a_pin_whose_owner_died_runs_out_and_is_removed(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.warehouse.sessions.PIN_SECONDS", 0.5)
+    monkeypatch.setattr("headwater.warehouse.sessions.PIN_SECONDS", 1.0)
     pin = PinnedCut(storage, CUT)
-    time.sleep(0.8)
+    time.sleep(1.3)
     assert len(pins(storage)) == 1, "it is renewed while its owner lives"
     pin._done.set()
     pin._thread.join()
-    time.sleep(0.6)
+    time.sleep(1.2)
     assert pins(storage) == []
     assert storage.names(FOLDER) == []
 
