@@ -35,7 +35,7 @@ test: $(READY) ## what must pass: style, types, package order, all tests but soa
 	@$(BIN)/python -m pytest
 
 fast: $(READY) ## the tests that need neither a JVM nor a server
-	@$(BIN)/python -m pytest -m 'not spark and not postgres'
+	@$(BIN)/python -m pytest -m 'not spark and not postgres and not s3'
 
 soak: $(READY) ## writers that never rest, runs that are killed (-9) under load: some minutes
 	@$(BIN)/python -m pytest -m soak

@@ -133,7 +133,8 @@ class Warehouse:
     def check_free(self) -> None:
         """Refuse early, before Spark starts, what `run` would refuse: a warehouse that somebody maintains already."""
         if holder(self.storage) is not None:
-            Lock(self.storage, "").acquire()
+            with Lock(self.storage, ""):
+                pass
 
     def run(
         self,

@@ -92,6 +92,7 @@ def test_a_crash_before_the_manifest_leaves_no_segment(storage: Storage, survive
         put(self, relative, data)
 
     monkeypatch.setattr(Storage, "put", failing)
+    monkeypatch.setattr(Storage, "put_new", failing)
     with pytest.raises(Crash):
         journal.append(numbered(2, 5, (ORDERS,)))
     monkeypatch.undo()
@@ -107,14 +108,11 @@ def test_a_crash_before_the_manifest_leaves_no_segment(storage: Storage, survive
 
 def test_a_crashed_segment_is_overwritten_even_without_removing_orphans(storage: Storage, monkeypatch) -> None:
     journal = Journal(storage)
-    put = Storage.put
 
-    def failing(self: Storage, relative: str, data: bytes) -> None:
-        if relative.endswith("manifest.json"):
-            raise Crash
-        put(self, relative, data)
+    def failing(self: Storage, relative: str, data: bytes) -> bool:
+        raise Crash
 
-    monkeypatch.setattr(Storage, "put", failing)
+    monkeypatch.setattr(Storage, "put_new", failing)
     with pytest.raises(Crash):
         journal.append(numbered(0, 5, (ORDERS, ODD)))
     monkeypatch.undo()

@@ -4,6 +4,9 @@ A segment is one round of the integrator: an Arrow file per touched table (that 
 transactions, and a manifest. The manifest is written last, in one atomic step, and only a segment with a manifest
 exists: a crash before it leaves orphans that the next start removes, and the sources, asked again from the last
 positions, give the same transactions anew.
+
+A manifest is never replaced, and files are named for the lease they were written under. So where a maintainer that
+lost its lease has a segment under way, it and its successor's do not mix: one of the two manifests is refused.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import pyarrow.compute as pc
 
 from headwater.integrator.numbering import Numbered, column_order
 from headwater.model.changelog import SEQ
+from headwater.model.errors import WarehouseError
 from headwater.model.names import Position, Seq, SourceName, TableName
 from headwater.storage import Storage
 
@@ -37,10 +41,17 @@ class Segment:
     tables: Mapping[TableName, tuple[str, int]]
     warehouse: str = ""
     """The identity of the warehouse it belongs to."""
+    fence: int = 0
+    """The lease it was written under."""
 
     @property
     def folder(self) -> str:
         return f"{FOLDER}/{self.number:012d}"
+
+    @property
+    def transactions(self) -> str:
+        """The file of its transactions."""
+        return f"{self.folder}/{_named(_TRANSACTIONS, self.fence)}"
 
     @property
     def rows(self) -> int:
@@ -68,8 +79,11 @@ class Journal:
         self._segments = found
 
     def remove_orphans(self) -> int:
-        """Delete folders without a manifest. Only for the writer, before it writes."""
+        """Delete folders without a manifest. Only for the writer, before it writes. In an object store the next
+        folder stays: an earlier writer may be about to complete it, and then it must be whole."""
         whole = {s.number for s in self._segments}
+        if not self._storage.local:
+            whole.add(max(whole, default=0) + 1)
         gone = [name for name in self._storage.names(FOLDER) if int(name) not in whole]
         for name in gone:
             self._storage.delete_folder(f"{FOLDER}/{name}")
@@ -87,16 +101,20 @@ class Journal:
         """Write a segment; durable when this returns."""
         last = self.newest
         assert last is None or last.hi == numbered.lo, "numbers must follow each other"
-        number = last.number + 1 if last else 1
+        number, fence = last.number + 1 if last else 1, self._storage.fence()
         folder = f"{FOLDER}/{number:012d}"
         tables = {}
         for position, (table, rows) in enumerate(sorted(numbered.changes.items())):
-            file = f"{position:04d}-{quote(str(table), safe='')[:80]}.arrow"
+            file = _named(f"{position:04d}-{quote(str(table), safe='')[:80]}.arrow", fence)
             self._storage.write_arrow(f"{folder}/{file}", rows.select(column_order(rows)).combine_chunks())
             tables[table] = (file, rows.num_rows)
-        self._storage.write_arrow(f"{folder}/{_TRANSACTIONS}", numbered.transactions.combine_chunks())
-        segment = Segment(number, numbered.lo, numbered.hi, dict(numbered.positions), tables, self._warehouse)
-        self._storage.put(f"{folder}/{_MANIFEST}", _to_json(segment))
+        segment = Segment(number, numbered.lo, numbered.hi, dict(numbered.positions), tables, self._warehouse, fence)
+        self._storage.write_arrow(segment.transactions, numbered.transactions.combine_chunks())
+        if not self._storage.put_new(f"{folder}/{_MANIFEST}", _to_json(segment)):
+            raise WarehouseError(
+                f"another process writes to the journal at {self._storage.url}: segment {number} is there already",
+                "only one may maintain a warehouse at a time: see that one has ended, then start again",
+            )
         self._segments.append(segment)
         return segment
 
@@ -117,7 +135,7 @@ class Journal:
     def transactions(self, lo: int, hi: int) -> Iterator[pa.Table]:
         """The transactions of (lo, hi], segment by segment."""
         for segment in self.between(lo, hi):
-            yield within(self._storage.read_arrow(f"{segment.folder}/{_TRANSACTIONS}"), lo, hi)
+            yield within(self._storage.read_arrow(segment.transactions), lo, hi)
 
     def trim(self, below: int) -> int:
         """Forget segments that end at or before `below`, but never the newest one; returns how many."""
@@ -159,6 +177,7 @@ def _to_json(segment: Segment) -> bytes:
         "positions": dict(segment.positions),
         "tables": tables,
         "warehouse": segment.warehouse,
+        "fence": segment.fence,
     }
     return json.dumps(raw, ensure_ascii=False).encode()
 
@@ -169,5 +188,9 @@ def _from_json(text: bytes) -> Segment:
         TableName(SourceName(source), table, schema): (file, rows)
         for source, schema, table, file, rows in raw["tables"]
     }
-    hi, warehouse = Seq(raw["hi"]), raw.get("warehouse", "")
-    return Segment(raw["segment"], Seq(raw["lo"]), hi, raw["positions"], tables, warehouse)
+    hi, warehouse, fence = Seq(raw["hi"]), raw.get("warehouse", ""), raw.get("fence", 0)
+    return Segment(raw["segment"], Seq(raw["lo"]), hi, raw["positions"], tables, warehouse, fence)
+
+
+def _named(file: str, fence: int) -> str:
+    return f"{fence}-{file}" if fence else file

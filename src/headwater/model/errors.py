@@ -93,6 +93,10 @@ class WarehouseError(HeadwaterError):
     """The warehouse cannot be used: not writable, locked, newer than this software, disk full."""
 
 
+class LeaseLost(WarehouseError):
+    """This process may no longer write to the warehouse: another one maintains it now, or may do so."""
+
+
 class HeadwaterWarning(UserWarning):
     """Something is given that is not what a person would expect: what it is (`what`), and what to do (`fix`)."""
 

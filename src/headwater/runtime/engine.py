@@ -12,11 +12,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from headwater.integrator.journal import Journal
 from headwater.merge import Sequencing
-from headwater.model.errors import HeadwaterError, SourceUnavailable
+from headwater.model.errors import HeadwaterError, LeaseLost, SourceUnavailable
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.runtime.change.building import Building, Change, Ended
 from headwater.runtime.change.halting import Halting
@@ -61,7 +62,6 @@ from headwater.runtime.snapshot import RunSnapshot
 from headwater.runtime.threads import end
 from headwater.runtime.view import Halt, ManagedView
 from headwater.sources import connect
-from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut
 from headwater.warehouse.format import check_same, claim
 from headwater.warehouse.lock import Lock
@@ -79,7 +79,7 @@ class Engine:
         self, config: Config, machinery: Machinery, catalog: SourceCatalog, progress: Progress | None = None
     ) -> None:
         self._config, self._machinery, self._catalog = config, machinery, catalog
-        self._storage = Storage(config.warehouse)
+        self._storage = machinery.storage
         self._clock = machinery.clock
         self.meter = Meter(progress, self._clock)
         self._lock = Lock(self._storage, "headwater run")
@@ -147,9 +147,11 @@ class Engine:
         if self._managers.busy or self._building.busy:
             self._machinery.cancel()
         self._managers.cancel()
-        self._serving.close()
+        with suppress(LeaseLost):  # what they would take back is another run's now
+            self._serving.close()
         end(*self._pools)
-        self._report.close()
+        with suppress(LeaseLost):
+            self._report.close()
         self._pollers.close()
         self._looking.close()
         self._lock.release()

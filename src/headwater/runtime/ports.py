@@ -15,13 +15,16 @@ from headwater.runtime.commit.tables import Tables
 from headwater.runtime.project.plan import PlanView
 from headwater.runtime.scheduling.managers import Compute
 from headwater.runtime.threads import pool
+from headwater.storage import Storage
 from headwater.warehouse.cuts import CutLog
 
 
 @dataclass(frozen=True)
 class Machinery:
-    """`cancel` makes what is being computed end, it does not matter how."""
+    """`storage` is the warehouse's: one object for all who write, because whoever holds the lock guards it. `cancel`
+    makes what is being computed end, it does not matter how."""
 
+    storage: Storage
     compute: Compute
     loader: Loader
     compactor: Compactor

@@ -1,5 +1,5 @@
 """Where bytes rest: a folder, or an object store."""
 
-from headwater.storage.files import Storage
+from headwater.storage.files import Storage, folder_name
 
-__all__ = ["Storage"]
+__all__ = ["Storage", "folder_name"]

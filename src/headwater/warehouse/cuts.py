@@ -6,6 +6,10 @@ are rows of a Delta table, and each also travels in its commit's metadata: the n
 file.
 
 Invariant: everything a record names was durable before the record was written.
+
+A record is committed as the version after the one its writer has looked at, or not at all. So of two maintainers one is
+refused: the one that does not know the newest record, or whose lease has a lower number than one that was seen here
+(docs/decisions/0014).
 """
 
 from __future__ import annotations
@@ -15,19 +19,24 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from headwater.model.consistency import Level
-from headwater.model.errors import UnknownName
+from headwater.model.errors import LeaseLost, UnknownName, WarehouseError
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.storage import Storage
 from headwater.storage.files import explained
+from headwater.warehouse.delta import committed, fence_of, is_table, mark, only_next, open_table
 
 FOLDER = "cuts"
 _METADATA = "headwater.cut"
+_SETTINGS = {"delta.checkpointInterval": "50", "delta.logRetentionDuration": "interval 1 days"}
+_TRIES = 5
 _SCHEMA = pa.schema(
     [("cut", pa.int64()), ("seq", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("record", pa.string())]
 )
@@ -85,6 +94,8 @@ class Cut:
     """Wall-clock time it became visible, seconds since 1970."""
     warehouse: str = ""
     """The identity of the warehouse that it is a state of."""
+    fence: int = 0
+    """The number of the lease under which it was written; higher ones are of later maintainers."""
 
     def named(self, name: str) -> ViewName:
         """A view by its name, in any case."""
@@ -115,12 +126,22 @@ def _view_state(raw: dict[str, Any]) -> ViewState:
     )
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What was read of the log at one version of its table."""
+
+    version: int
+    newest: Cut
+    fence: int
+
+
 class CutLog:
     """The sequence of cut records of one warehouse."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._delta: DeltaTable | None = None
+        self._known: _Known | None = None
 
     def newest(self) -> Cut:
         """The newest cut; cut 0 before anything was maintained."""
@@ -128,26 +149,84 @@ class CutLog:
         if table is None:
             return Cut()
         table.update_incremental()
+        return self._newest_in(table)
+
+    def fence(self) -> int:
+        """The highest number of a lease seen here."""
+        table = self._table()
+        if table is None:
+            return 0
+        table.update_incremental()
+        return fence_of(table)
+
+    def take_over(self) -> Cut:
+        """From now on no maintainer with an older lease can append: the newest cut, which stays the newest. To be asked
+        before anything is undone, so that nothing can be shown any more of what is."""
+        fence, table = self._storage.fence(), self._table() or self._create()
+        for _ in range(_TRIES):
+            table.update_incremental()
+            self._check_fence(fence_of(table), fence, "nothing was written")
+            if fence_of(table) < fence:
+                with explained(self._storage.url):
+                    if not mark(table, fence):
+                        continue
+            return self._look(table).newest
+        raise self._overtaken("nothing was written")
+
+    def append(self, cut: Cut) -> Cut:
+        """Make the next cut visible. Its number must follow the newest one's."""
+        fence, table = self._storage.fence(), self._table() or self._create()
+        cut = replace(cut, at=time.time(), fence=fence)
+        text = cut.to_json()
+        row = {"cut": cut.number, "seq": cut.seq, "at": datetime.fromtimestamp(cut.at, UTC), "record": text}
+        rows = pa.Table.from_pylist([row], schema=_SCHEMA)
+        for _ in range(_TRIES):
+            newest = self._look(table).newest
+            if newest.number == cut.number and newest.to_json() == text:
+                return cut  # a commit whose answer was lost
+            self._check_follows(table, cut)
+            self._storage.fence()
+            at, commit = table.version() + 1, only_next(fence, **{_METADATA: text})
+            write = partial(write_deltalake, table, rows, mode="append", commit_properties=commit)
+            with explained(self._storage.url):
+                if committed(table, write):
+                    self._known = _Known(at, cut, fence)
+                    return cut
+            # somebody was faster: one who tidied up, or another maintainer
+        raise self._overtaken(f"cut {cut.number} was not written")
+
+    def _look(self, table: DeltaTable) -> _Known:
+        """What the table says at the version that we have of it."""
+        if self._known is None or self._known.version != table.version():
+            self._known = _Known(table.version(), self._newest_in(table), fence_of(table))
+        return self._known
+
+    def _check_follows(self, table: DeltaTable, cut: Cut) -> None:
+        known, so = self._look(table), f"cut {cut.number} was not written"
+        self._check_fence(known.fence, cut.fence, so)
+        if known.newest.number + 1 != cut.number:
+            raise self._overtaken(f"the newest cut is {known.newest.number} now, {so}")
+
+    def _check_fence(self, found: int, ours: int, so: str) -> None:
+        if found > ours:
+            raise LeaseLost(
+                f"the warehouse at {self._storage.url} is maintained by another process since (lease {found}, this"
+                f" one's is {ours}): {so}",
+                "let that one go on: 'headwater status' shows it; if it has ended, start again",
+            )
+
+    def _overtaken(self, so: str) -> WarehouseError:
+        return WarehouseError(
+            f"another process writes to the warehouse at {self._storage.url}: {so}",
+            "only one may maintain it at a time: see that one has ended, then start again; nothing is lost",
+        )
+
+    def _newest_in(self, table: DeltaTable) -> Cut:
         for commit in table.history(10):
             if _METADATA in commit:
                 return Cut.from_json(commit[_METADATA])
         found = self._query("SELECT record FROM cuts ORDER BY cut DESC LIMIT 1")
         return Cut.from_json(found[0]["record"]) if found else Cut()
-
-    def append(self, cut: Cut) -> Cut:
-        """Make the next cut visible. Its number must follow the newest one's."""
-        cut = replace(cut, at=time.time())
-        text = cut.to_json()
-        row = {"cut": cut.number, "seq": cut.seq, "at": datetime.fromtimestamp(cut.at, UTC), "record": text}
-        with explained(self._storage.url):
-            write_deltalake(
-                self._table() or self._storage.uri(FOLDER),
-                pa.Table.from_pylist([row], schema=_SCHEMA),
-                mode="append",
-                commit_properties=CommitProperties(custom_metadata={_METADATA: text}),
-                configuration={"delta.checkpointInterval": "50", "delta.logRetentionDuration": "interval 1 days"},
-            )
-        return cut
 
     def find(self, holds: Callable[[Cut], bool], newest: Cut) -> Cut | None:
         """The newest cut up to `newest` of which this holds, given that it holds of every earlier one."""
@@ -170,6 +249,7 @@ class CutLog:
 
     def tidy(self) -> None:
         """Bring many one-row files together; what they say stays."""
+        self._storage.fence()
         table = self._table()
         if table is not None:
             table.optimize.compact()
@@ -184,6 +264,17 @@ class CutLog:
         return rows
 
     def _table(self) -> DeltaTable | None:
-        if self._delta is None and DeltaTable.is_deltatable(self._storage.uri(FOLDER)):
-            self._delta = DeltaTable(self._storage.uri(FOLDER))
+        if self._delta is None and is_table(self._storage, FOLDER):
+            self._delta = open_table(self._storage, FOLDER)
+        return self._delta
+
+    def _create(self) -> DeltaTable:
+        uri, options = self._storage.uri(FOLDER), self._storage.delta_options
+        with explained(self._storage.url):
+            try:
+                DeltaTable.create(uri, _SCHEMA, configuration=_SETTINGS, storage_options=options)
+            except DeltaError:
+                if not is_table(self._storage, FOLDER):  # else somebody else has just made it
+                    raise
+        self._delta = open_table(self._storage, FOLDER)
         return self._delta

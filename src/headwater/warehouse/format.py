@@ -46,7 +46,11 @@ def claim(storage: Storage) -> str:
         )
     storage.make_folder()
     identity = uuid.uuid4().hex
-    storage.put(NAME, json.dumps({"format": FORMAT, "identity": identity}).encode())
+    text = json.dumps({"format": FORMAT, "identity": identity}).encode()
+    if found is not None:  # from before there were identities
+        storage.put(NAME, text)
+    elif not storage.put_new(NAME, text):  # somebody else has just made it
+        return identity_of(storage)
     return identity
 
 

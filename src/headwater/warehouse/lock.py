@@ -1,77 +1,106 @@
 """One maintainer per warehouse.
 
-On disk the operating system's lock decides: it is released by itself when its holder dies, however it dies. In an
-object store a lease with an expiry does; it is renewed by its holder and taken over when it has run out.
+On disk the operating system's lock decides: it is released by itself when its holder dies, however it dies, and cannot
+be lost before. In an object store a lease does (`lease.py`). Either way each holder has a number, one higher than the
+holder before, and what is written through the storage while the lock is held asks it first.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
-import os
-import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from types import TracebackType
 from typing import IO
 
-from headwater.model.errors import WarehouseError
 from headwater.storage import Storage
 from headwater.storage.files import explained
+from headwater.warehouse.lease import LEASE_SECONDS, NAME, ObjectLease, Record, awake_or_not, next_fence
 
-NAME = "lock"
-LEASE_SECONDS = 60.0
+
+class FileLease:
+    """The operating system's lock on a file."""
+
+    def __init__(self, storage: Storage, purpose: str) -> None:
+        self._storage, self._purpose = storage, purpose
+        self._file: IO[str] | None = None
+        self.fence = 0
+
+    def take(self) -> None:
+        self._storage.make_folder()
+        with explained(self._storage.url):
+            file = open(self._storage.path(NAME), "a+")  # noqa: SIM115 # held until release
+        try:
+            self._write_into(file)
+        except BaseException:
+            with suppress(OSError):  # on a full disk what was buffered cannot be written, and need not be
+                file.close()
+            raise
+        self._file = file
+
+    def _write_into(self, file: IO[str]) -> None:
+        file.seek(0)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Record.parse(file.read()).refusal() from None
+        self.fence = next_fence(self._storage, Record.parse(file.read()))
+        with explained(self._storage.url):
+            file.seek(0)
+            file.truncate()
+            file.write(Record.new(self._purpose, self.fence, LEASE_SECONDS).to_json().decode())
+            file.flush()
+
+    def renew(self) -> None:
+        """Nothing to do: it is ours as long as we live."""
+
+    def check(self) -> None:
+        """Nothing to do: it cannot be lost."""
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 class Lock:
     """`with Lock(storage, "headwater run"):` or WarehouseError, saying who holds it."""
 
-    def __init__(self, storage: Storage, purpose: str) -> None:
-        self._storage, self._purpose = storage, purpose
-        self._file: IO[str] | None = None
-        self._leased = False
+    def __init__(
+        self,
+        storage: Storage,
+        purpose: str,
+        seconds: float = LEASE_SECONDS,
+        clock: Callable[[], float] = awake_or_not,
+    ) -> None:
+        self._storage, self._purpose, self._seconds, self._clock = storage, purpose, seconds, clock
+        self._held: FileLease | ObjectLease | None = None
+
+    @property
+    def fence(self) -> int:
+        """Which holder of the warehouse this is, counted from 1; 0 while it is none."""
+        return 0 if self._held is None else self._held.fence
 
     def acquire(self) -> None:
-        self._storage.make_folder()
-        if self._storage.local:
-            with explained(self._storage.url):
-                file = open(self._storage.path(NAME), "a+")  # noqa: SIM115 # held until release
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                holder = file.read()
-                file.close()
-                raise self._refusal(holder) from None
-            self._file = file
-            with explained(self._storage.url):
-                file.seek(0)
-                file.truncate()
-                file.write(self._who())
-                file.flush()
-            return
-        held = self._storage.get(NAME)
-        if held and json.loads(held).get("expires", 0) > time.time():
-            raise self._refusal(held.decode())
-        self.renew()
+        storage, purpose = self._storage, self._purpose
+        if storage.local:
+            lease: FileLease | ObjectLease = FileLease(storage, purpose)
+        else:
+            lease = ObjectLease(storage, purpose, self._seconds, self._clock)
+        lease.take()
+        self._held = storage.lease = lease
 
     def renew(self) -> None:
-        """Extend a lease; nothing to do on disk."""
-        if not self._storage.local:
-            self._storage.put(NAME, self._who().encode())
-            self._leased = True
+        """Extend a lease now; it is done in the background too."""
+        if self._held is not None:
+            self._held.renew()
 
     def release(self) -> None:
-        if self._file is not None:
-            with suppress(OSError):  # on a full disk what was buffered cannot be written, and need not be
-                self._file.seek(0)
-                self._file.truncate()
-            with suppress(OSError):
-                self._file.close()
-            self._file = None
-        elif self._leased:
-            self._storage.delete(NAME)
-            self._leased = False
+        if self._held is not None:
+            self._held.release()
+            self._held = self._storage.lease = None
 
     def __enter__(self) -> Lock:
         self.acquire()
@@ -80,33 +109,18 @@ class Lock:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.release()
 
-    def _who(self) -> str:
-        who = {"purpose": self._purpose, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
-        return json.dumps({**who, "expires": time.time() + LEASE_SECONDS})
-
-    def _refusal(self, holder: str) -> WarehouseError:
-        try:
-            who = json.loads(holder)
-            by = f"{who['purpose']!r}, process {who['pid']} on {who['host']}"
-        except (ValueError, KeyError):
-            by = "another process"
-        return WarehouseError(
-            f"this warehouse is being maintained already, by {by}",
-            "only one may do so at a time: stop that one first, or use another [warehouse] path",
-        )
-
 
 def holder(storage: Storage) -> dict[str, object] | None:
     """Who maintains the warehouse right now, None if nobody does."""
     text = storage.get(NAME)
     if not text:
         return None
-    if storage.local:
-        with open(storage.path(NAME)) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return dict(json.loads(text))
-        return None
-    who = dict(json.loads(text))
-    return who if float(str(who.get("expires", 0))) > time.time() else None
+    record = Record.parse(text)
+    if not storage.local:
+        return asdict(record) if record.expires > time.time() else None
+    with open(storage.path(NAME)) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return asdict(record)
+    return None

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.errors import UsageError
 from headwater.model.names import Seq, ViewName
 from headwater.storage import Storage
+from headwater.warehouse.delta import open_table
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Pinned:
 
 def read_view(storage: Storage, view: Pinned, limit: int | None = None) -> pa.Table:
     """The rows of one view, duplicates repeated, sorted by all columns; the first `limit` of them."""
-    columns = len(DeltaTable(storage.uri(view.folder), version=view.version).schema().fields) - 2
+    columns = len(open_table(storage, view.folder, view.version).schema().fields) - 2
     order = f" ORDER BY {', '.join(str(n + 1) for n in range(columns))}" if columns else ""
     some = "" if limit is None else f" LIMIT {int(limit)}"
     return run_sql(storage, {ViewName("it"): view}, f'SELECT * FROM "it"{order}{some}')
@@ -42,7 +43,7 @@ def run_sql(
     engine = QueryBuilder()
     for number, (name, view) in enumerate(views.items()):
         log = f"__log{number}"
-        table = DeltaTable(storage.uri(view.folder), version=view.version)
+        table = open_table(storage, view.folder, view.version)
         engine = engine.register(log, table)
         columns = [f.name for f in pa.schema(table.schema().to_arrow()) if f.name not in (COUNT, SEQ)]
         fold = bag_sql(log, columns, view.seq)
@@ -59,7 +60,7 @@ def run_sql(
 def count_rows(storage: Storage, view: Pinned, most: int | None = None) -> int | None:
     """How many rows a view has, without folding it: the sum of the counts. None if its history is longer than `most`
     entries, which Delta's statistics tell without reading them."""
-    table = DeltaTable(storage.uri(view.folder), version=view.version)
+    table = open_table(storage, view.folder, view.version)
     if most is not None:
         entries = pa.table(table.get_add_actions(flatten=True)).column("num_records")
         if any(not entry.is_valid for entry in entries) or sum(entry.as_py() for entry in entries) > most:

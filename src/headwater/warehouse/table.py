@@ -2,6 +2,9 @@
 
 A table's version is not what readers trust; the cut record names the version they read. So a commit here is invisible
 until a cut record mentions it, and `rewind` undoes whatever no cut record mentions.
+
+A commit follows the version that its writer knows, or is refused. Who takes a warehouse over in an object store makes a
+version of its own in every table first, so what an earlier maintainer still has under way finds no place.
 """
 
 from __future__ import annotations
@@ -12,16 +15,21 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from headwater.model.changelog import SEQ
+from headwater.model.errors import WarehouseError
 from headwater.model.written import DataFile
 from headwater.storage import Storage
 from headwater.storage.files import explained, flush_folder
+from headwater.warehouse.delta import committed, is_table, mark, only_next, open_table
+
+_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class ChangelogTable:
     @property
     def delta(self) -> DeltaTable:
         if self._delta is None:
-            self._delta = DeltaTable(self._storage.uri(self.folder))
+            self._delta = open_table(self._storage, self.folder)
         return self._delta
 
     @property
@@ -90,7 +98,7 @@ class ChangelogTable:
         return pa.schema(self.delta.schema().to_arrow())
 
     def exists(self) -> bool:
-        return bool(DeltaTable.is_deltatable(self._storage.uri(self.folder)))
+        return is_table(self._storage, self.folder)
 
     def create(self, schema: pa.Schema) -> None:
         settings = {
@@ -98,27 +106,31 @@ class ChangelogTable:
             "delta.logRetentionDuration": "interval 1 days",
             "delta.dataSkippingStatsColumns": SEQ,  # else those of the first 32 columns are kept, and SEQ is the last
         }
+        self._storage.fence()
+        uri, options = self._storage.uri(self.folder), self._storage.delta_options
         with explained(self._storage.url):
-            self._delta = DeltaTable.create(self._storage.uri(self.folder), schema, configuration=settings)
+            self._delta = DeltaTable.create(uri, schema, configuration=settings, storage_options=options)
 
     def commit(self, added: Sequence[DataFile], removed: Sequence[str] = ()) -> int:
         """Add files (and remove others) in one step; returns the new version. Without files nothing happens."""
         if not added and not removed:
-            return self.version
+            return int(self.delta.version())
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [_add(file) for file in added]
         actions += [RemoveAction(name, True, now) for name in removed]
         if self._storage.local:
             with explained(self._storage.url):
                 flush_folder(self._storage.path(self.folder))
+        table, follows = self.delta, int(self.delta.version())
+        options = only_next(self._storage.fence())
+        write = partial(table.create_write_transaction, actions, "append", table.schema(), commit_properties=options)
         with explained(self._storage.url):
-            self.delta.create_write_transaction(
-                actions, "append", self.delta.schema(), commit_properties=CommitProperties(max_commit_retries=5)
-            )
-        return self.version
+            if not committed(table, write) or table.version() != follows + 1:
+                raise self._overtaken()
+        return follows + 1
 
     def at(self, version: int) -> DeltaTable:
-        return DeltaTable(self._storage.uri(self.folder), version=version)
+        return open_table(self._storage, self.folder, version)
 
     def files(self, version: int | None = None) -> list[str]:
         """Names of the data files of a version, relative to the table's folder."""
@@ -132,11 +144,25 @@ class ChangelogTable:
 
     def rewind(self, version: int) -> int:
         """Back to what `version` held, if anything was committed since; returns the version that now holds it."""
-        if self.version <= version:
-            return self.version
-        if set(self.files()) != set(self.files(version)):
-            self.delta.restore(version)
-        return self.version
+        for _ in range(_TRIES):
+            newest, fence = self.version, self._storage.fence()
+            same = newest <= version or set(self.files()) == set(self.files(version))
+            if same and (self._storage.local or not fence):
+                return newest
+            with explained(self._storage.url):
+                if mark(self.delta, fence) if same else self._restore(version, fence):
+                    return int(self.delta.version())
+        raise self._overtaken()
+
+    def _restore(self, version: int, fence: int) -> bool:
+        table = self.delta
+        return committed(table, lambda: table.restore(version, commit_properties=only_next(fence)))
+
+    def _overtaken(self) -> WarehouseError:
+        return WarehouseError(
+            f"another process writes to {self._storage.uri(self.folder)}: what was computed here was not added to it",
+            "only one may maintain a warehouse at a time: see that one has ended, then start again; nothing is lost",
+        )
 
     def remove_orphans(self, keep: Sequence[int]) -> int:
         """Delete data files that neither the newest version nor any of `keep` refers to; returns how many."""

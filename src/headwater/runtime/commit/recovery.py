@@ -5,7 +5,7 @@
     file no table version names             removed
     folder of a view that is in no cut      removed
 
-Only the lock's holder may do this.
+Only the lock's holder may do this. It keeps an earlier one from showing anything any more before it begins.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from headwater.warehouse.sessions import pins
 
 def recover(storage: Storage, journal: Journal, cuts: CutLog, tables: Tables) -> Cut:
     """The newest cut, with everything that is not part of it undone."""
-    cut, identity = cuts.newest(), identity_of(storage)
-    check_belongs("the newest cut record", cut.warehouse, identity)
+    identity = identity_of(storage)
+    check_belongs("the newest cut record", cuts.newest().warehouse, identity)
+    cut = cuts.take_over()
+    journal.refresh()
     for segment in journal.segments:
         check_belongs(f"segment {segment.number} of the journal", segment.warehouse, identity)
     _check_continuous(cut, journal)

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import quote
 
 from headwater.model.names import Seq, TableName, ViewName
 from headwater.model.schema import Identities
@@ -21,7 +20,7 @@ from headwater.runtime.commit.folding import Rewritten
 from headwater.runtime.project.about import ABOUT, About, statement_of
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.view import ManagedView, own_identities
-from headwater.storage import Storage
+from headwater.storage import Storage, folder_name
 from headwater.warehouse.cuts import ViewState
 from headwater.warehouse.layout import auxiliary_folder, log_folder
 from headwater.warehouse.table import ChangelogTable, LogFile
@@ -112,7 +111,7 @@ class ViewTables:
 
     def create(self, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> ManagedView:
         """Tables for a view that is about to be loaded; nothing refers to them until its first cut."""
-        folder = f"{FOLDER}/{quote(plan.view.name, safe='')}/{plan.fingerprint}-{uuid.uuid4().hex[:8]}"
+        folder = f"{FOLDER}/{folder_name(plan.view.name)}/{plan.fingerprint}-{uuid.uuid4().hex[:8]}"
         view = ManagedView(plan, folder, own_identities(plan, identities))
         tables = self._of(view)
         tables.log.create(plan.log)
@@ -190,4 +189,4 @@ def first_state(view: ManagedView, versions: Versions, seq: Seq) -> ViewState:
 
 
 def view_folder(name: ViewName) -> str:
-    return f"{FOLDER}/{quote(name, safe='')}"
+    return f"{FOLDER}/{folder_name(name)}"

@@ -38,6 +38,7 @@ def spark_machinery(config: Config, spark: SparkSession, catalog: SourceCatalog)
     storage, living = Storage(config.warehouse), LivingSpark(config, spark)
     tables = ViewTables(storage)
     return Machinery(
+        storage=storage,
         compute=SparkCompute(config, living, catalog, tables),
         loader=SparkLoader(config, living, catalog, tables),
         compactor=SparkCompactor(living, storage),

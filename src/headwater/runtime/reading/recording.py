@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.view import ViewDefinition
@@ -28,6 +28,7 @@ from headwater.model.names import Position, SourceName, TableName, ViewName
 from headwater.runtime.project.project import Project
 from headwater.runtime.reading.log import transactions
 from headwater.warehouse.cuts import ViewState
+from headwater.warehouse.delta import open_table
 from headwater.warehouse.layout import log_folder
 from headwater.warehouse.reading import plain
 
@@ -154,7 +155,7 @@ def _bag(rows: pa.Table | None, columns: Sequence[str]) -> Bag:
 
 def _log(project: Project, state: ViewState) -> pa.Table:
     """A view's changelog."""
-    delta = DeltaTable(project.storage.uri(log_folder(state.folder)), version=state.version)
+    delta = open_table(project.storage, log_folder(state.folder), state.version)
     return plain(pa.table(QueryBuilder().register("log", delta).execute("SELECT * FROM log").read_all()))
 
 

@@ -1,0 +1,55 @@
+"""Delta tables of a warehouse, opened the same way wherever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
+
+from headwater.storage import Storage
+
+_FENCE = "headwater.fence"
+
+
+def open_table(storage: Storage, folder: str, version: int | None = None) -> DeltaTable:
+    return DeltaTable(storage.uri(folder), version=version, storage_options=storage.delta_options)
+
+
+def is_table(storage: Storage, folder: str) -> bool:
+    return bool(DeltaTable.is_deltatable(storage.uri(folder), storage_options=storage.delta_options))
+
+
+def only_next(fence: int, **metadata: Any) -> CommitProperties:
+    """Commit as the version after the one that was read, under this lease, or not at all: deltalake would otherwise put
+    an append after whatever came between. A conflict is a CommitFailedError."""
+    transactions = [Transaction(_FENCE, fence)] if fence else []
+    return CommitProperties(custom_metadata=metadata or None, max_commit_retries=0, app_transactions=transactions)
+
+
+def fence_of(table: DeltaTable) -> int:
+    """The highest lease that committed to the table as we have it; 0 for tables from before there were numbers."""
+    return int(table.transaction_version(_FENCE) or 0)
+
+
+def committed(table: DeltaTable, commit: Callable[[], object]) -> bool:
+    """Try a commit that is `only_next`; False if another came between, which the table shows from then on."""
+    before = table.version()
+    try:
+        commit()
+    except CommitFailedError:
+        table.update_incremental()
+        if table.version() == before:
+            raise  # for another reason
+        return False
+    table.update_incremental()
+    return True
+
+
+def mark(table: DeltaTable, fence: int) -> bool:
+    """A commit that changes nothing but the version: whoever read an earlier one cannot commit any more."""
+    options = only_next(fence)
+    return committed(
+        table, lambda: table.create_write_transaction([], "append", table.schema(), commit_properties=options)
+    )
