@@ -109,11 +109,15 @@ class MemoryCuts:
     def newest(self) -> Cut:
         return self.all[-1] if self.all else Cut()
 
-    def append(self, cut: Cut) -> Cut:
-        assert cut.number == self.newest().number + 1
-        self._judge(cut)
-        self.all.append(cut)
-        return cut
+    def take_over(self) -> Cut:
+        return self.newest()
+
+    def append(self, *cuts: Cut) -> Cut:
+        for cut in cuts:
+            assert cut.number == self.newest().number + 1
+            self._judge(cut)
+            self.all.append(cut)
+        return cuts[-1]
 
     def tidy(self) -> None: ...
 

@@ -214,9 +214,9 @@ class World:
         self.threads = Threads()
         computed = Computed(self.tables, self.truth)
         machinery = Machinery(
-            compute=computed, loader=computed, compactor=computed, plan=_no_plan, tables=self.tables,
-            cuts=self.cuts, cancel=lambda: None, planner=lambda ledger: _Planner(self, ledger),
-            pool=self.threads.pool, clock=self.clock,
+            storage=self.storage, compute=computed, loader=computed, compactor=computed, plan=_no_plan,
+            tables=self.tables, cuts=self.cuts, cancel=lambda: None,
+            planner=lambda ledger: _Planner(self, ledger), pool=self.threads.pool, clock=self.clock,
         )  # fmt: skip
         self.engine = Engine(self.config, machinery, SourceCatalog(self.config))
         self.engine.__enter__()

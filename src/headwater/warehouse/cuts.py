@@ -126,6 +126,11 @@ def _view_state(raw: dict[str, Any]) -> ViewState:
     )
 
 
+def _row(cut: Cut) -> dict[str, Any]:
+    at = datetime.fromtimestamp(cut.at, UTC)
+    return {"cut": cut.number, "seq": cut.seq, "at": at, "record": cut.to_json()}
+
+
 @dataclass(frozen=True)
 class _Known:
     """What was read of the log at one version of its table."""
@@ -173,18 +178,19 @@ class CutLog:
             return self._look(table).newest
         raise self._overtaken("nothing was written")
 
-    def append(self, cut: Cut) -> Cut:
-        """Make the next cut visible. Its number must follow the newest one's."""
+    def append(self, *cuts: Cut) -> Cut:
+        """Make the next cuts visible, all in one step: readers see the last, and can ask for the others. Their numbers
+        must follow the newest one's. Returns the last."""
         fence, table = self._storage.fence(), self._table() or self._create()
-        cut = replace(cut, at=time.time(), fence=fence)
+        cuts = tuple(replace(cut, at=time.time(), fence=fence) for cut in cuts)
+        first, cut = cuts[0], cuts[-1]
         text = cut.to_json()
-        row = {"cut": cut.number, "seq": cut.seq, "at": datetime.fromtimestamp(cut.at, UTC), "record": text}
-        rows = pa.Table.from_pylist([row], schema=_SCHEMA)
+        rows = pa.Table.from_pylist([_row(one) for one in cuts], schema=_SCHEMA)
         for _ in range(_TRIES):
             newest = self._look(table).newest
             if newest.number == cut.number and newest.to_json() == text:
                 return cut  # a commit whose answer was lost
-            self._check_follows(table, cut)
+            self._check_follows(table, first)
             self._storage.fence()
             at, commit = table.version() + 1, only_next(fence, **{_METADATA: text})
             write = partial(write_deltalake, table, rows, mode="append", commit_properties=commit)

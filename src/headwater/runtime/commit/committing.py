@@ -1,8 +1,8 @@
 """From warehouse transactions to cut records: first every view's tables, then the one step that shows them.
 
 Transactions that share no view are committed side by side; what depends on each other is kept in order by the merge
-process's sequencing. Every committed transaction gets a cut of its own, so that each of its states can be seen; only a
-backlog of many, all ready at once, is shown in one cut (its states stay readable where views are complete).
+process's sequencing. Every committed transaction gets a cut of its own; where many are ready at once, their records are
+written in one step.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from headwater.runtime.scheduling.merging import Actions, Group, Merging
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.view import ManagedView
 
-BACKLOG = 16
-"""So many cuts in one turn of the loop; what else is ready then is shown in one."""
 NOTHING = Versions(-1, -1)
 
 
@@ -68,7 +66,6 @@ class Committing:
 
     def step(self) -> None:
         """Start what may start, show what is done, as long as there is something that takes no time."""
-        shown = 0
         while True:
             for group, transaction in self._merging.ready():
                 self._commits.append(self._start(group, transaction))
@@ -76,13 +73,10 @@ class Committing:
             for commit in done:
                 self._commits.remove(commit)
                 self._settle(commit)
-                shown += 1
-                if shown <= BACKLOG:
-                    self._ledger.show()
+                self._ledger.stage()
             if not done:
                 break
-        if shown > BACKLOG:
-            self._ledger.show()
+        self._ledger.write()
         for finished, future in [a for a in self._ahead if a[1].done()]:
             self._ahead.remove((finished, future))
             batch = finished.batch

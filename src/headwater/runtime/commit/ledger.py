@@ -35,7 +35,8 @@ class Frontier(Protocol):
 class Cuts(Protocol):
     """Where cut records are kept."""
 
-    def append(self, cut: Cut) -> Cut: ...
+    def append(self, *cuts: Cut) -> Cut:
+        """Make cuts visible, all in one step; returns the last."""
 
 
 class Ledger:
@@ -55,6 +56,7 @@ class Ledger:
         self._others: dict[ViewName, ViewState] = {}
         self._generations: dict[SourceName, str] = {}
         self._shown_at = 0.0
+        self._unwritten: list[Cut] = []
         self._watchers: list[Callable[[Cut], None]] = []
 
     # ---------------------------------------------------------------- reading
@@ -159,17 +161,28 @@ class Ledger:
 
     def show(self, *events: Event) -> Cut:
         """Fold in what happened and write a cut record that shows the views as they are now."""
+        self.stage(*events)
+        return self.write()
+
+    def stage(self, *events: Event) -> None:
+        """Fold in what happened: the views as they are now are a cut, which `write` makes visible with the others."""
         self.record(*events)
         for view in self.live_views():
             frontier = self._frontier.frontier(view.key) if view.merged else None
             if frontier is not None:
                 self.record_shown(Advanced(view.key, frontier))
-        self._guard()
-        self._cut = self._cuts.append(self._next())
-        self._shown_at = self._clock.monotonic()
-        reached(Step.SHOWN)
-        for watcher in self._watchers:
-            watcher(self._cut)
+        self._cut = self._next()
+        self._unwritten.append(self._cut)
+
+    def write(self) -> Cut:
+        """Make every staged cut visible."""
+        if self._unwritten:
+            self._guard()
+            self._cut, self._unwritten = self._cuts.append(*self._unwritten), []
+            self._shown_at = self._clock.monotonic()
+            reached(Step.SHOWN)
+            for watcher in self._watchers:
+                watcher(self._cut)
         return self._cut
 
     def show_quiet(self) -> None:
