@@ -17,11 +17,11 @@ from headwater.algebra.bag import Bag
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import Seq
 from headwater.model.written import DataFile, Tally, Written
-from headwater.runtime.change.ports import Load, Loaded
+from headwater.runtime.change.ports import Loaded, LoadOrder
 from headwater.runtime.commit.chores import Fold
-from headwater.runtime.commit.events import Versions
+from headwater.runtime.commit.events import TableVersions
 from headwater.runtime.commit.folding import Rewritten
-from headwater.runtime.scheduling.managers import Work
+from headwater.runtime.scheduling.managers import BatchWork
 from headwater.runtime.view import ManagedView, own_identities
 from headwater.warehouse.cuts import Cut, ViewState
 from headwater.warehouse.table import LogFile
@@ -163,13 +163,13 @@ class MemoryTables:
     def computed(self, view: ManagedView, written: Written) -> None:
         self._pending.setdefault(view, []).append(written)
 
-    def commit(self, view: ManagedView, written: Written) -> Versions:
+    def commit(self, view: ManagedView, written: Written) -> TableVersions:
         table = self._of(view.folder)
         table.versions.append((*table.versions[-1], *written.log))
         self._pending[view] = [w for w in self._pending.get(view, []) if w is not written]
         return self._versions(view, len(table.versions) - 1)
 
-    def rewind(self, view: ManagedView, versions: Versions) -> None:
+    def rewind(self, view: ManagedView, versions: TableVersions) -> None:
         self._back(view.folder, versions.log)
 
     def forget(self, view: ManagedView) -> None:
@@ -179,11 +179,11 @@ class MemoryTables:
         files = () if auxiliary else self._of(view.folder).versions[-1]
         return [LogFile(f.name, f.rows, f.low, f.high) for f in files]
 
-    def rewrite(self, view: ManagedView, auxiliary: bool, rewritten: Rewritten) -> Versions:
+    def rewrite(self, view: ManagedView, auxiliary: bool, rewritten: Rewritten) -> TableVersions:
         table = self._of(view.folder)
         kept = [f for f in table.versions[-1] if f.name not in rewritten.removed]
         table.versions.append((*kept, *rewritten.added))
-        return Versions(len(table.versions) - 1, -1)
+        return TableVersions(len(table.versions) - 1, -1)
 
     def recover(self, state: ViewState, keep: Sequence[ViewState]) -> None:
         self._back(state.folder, state.version)
@@ -197,8 +197,8 @@ class MemoryTables:
         return self._tables.setdefault(folder, _Table())
 
     @staticmethod
-    def _versions(view: ManagedView, version: int) -> Versions:
-        return Versions(version, version if view.plan.auxiliary is not None else -1)
+    def _versions(view: ManagedView, version: int) -> TableVersions:
+        return TableVersions(version, version if view.plan.auxiliary is not None else -1)
 
 
 class Computed:
@@ -207,7 +207,7 @@ class Computed:
     def __init__(self, tables: MemoryTables, truth: Truth) -> None:
         self._tables, self._truth = tables, truth
 
-    def __call__(self, work: Work) -> Written:
+    def __call__(self, work: BatchWork) -> Written:
         view, batch = work.view, work.batch
         for parent in work.parents:
             there = self._tables.ahead(parent, batch.hi)
@@ -229,7 +229,7 @@ class Computed:
             before = state
         return found
 
-    def load(self, load: Load) -> list[Loaded]:
+    def load(self, load: LoadOrder) -> list[Loaded]:
         built = []
         for plan in load.plans:
             folder = f"views/{plan.view.name}/{plan.fingerprint}-{next(self._tables.names)}"

@@ -26,8 +26,8 @@ from headwater.runtime.change.requests import Request
 from headwater.runtime.change.serving import Planner, Serving
 from headwater.runtime.change.startup import (
     Beginning,
-    Found,
     Survey,
+    Surveyed,
     aside,
     broken_sources,
     known_positions,
@@ -41,7 +41,7 @@ from headwater.runtime.commit.retention import Retention
 from headwater.runtime.intake.integration import Intakes, Integration
 from headwater.runtime.intake.load_point import POINT, saved_point
 from headwater.runtime.intake.looking import Looking
-from headwater.runtime.intake.pollers import Pollers, Wanted
+from headwater.runtime.intake.pollers import Pollers, PollScope
 from headwater.runtime.intake.reception import Reception
 from headwater.runtime.intake.schema_watch import MEND, SchemaWatch
 from headwater.runtime.intake.trimming import Trimming
@@ -204,7 +204,7 @@ class Engine:
         if build:
             self._begin(found, change, resumed)
 
-    def _poll_again(self, found: Found, plans: Mapping[ViewName, ViewPlan], change: Change) -> None:
+    def _poll_again(self, found: Surveyed, plans: Mapping[ViewName, ViewPlan], change: Change) -> None:
         """From where the sources were with everything that has a number, or with what was being loaded."""
         broken = broken_sources(found, plans)
         point = saved_point(self._storage.get(POINT))
@@ -220,7 +220,7 @@ class Engine:
         newest = self._journal.newest
         self._merging.reached(Seq(max(found.cut.seq, newest.hi if newest is not None else 0)))
 
-    def _go_on(self, found: Found, live: list[ManagedView], resumed: list[ManagedView]) -> None:
+    def _go_on(self, found: Surveyed, live: list[ManagedView], resumed: list[ManagedView]) -> None:
         """Managers for views that are maintained already, and the rows that were open when the last run ended."""
         states = found.cut.views
         for view in (*live, *resumed):
@@ -239,7 +239,7 @@ class Engine:
             if view.merged:
                 self._merging.actions(view, states[view.name].through, None)
 
-    def _set_aside(self, found: Found, how: Beginning, wanted: list[ViewName]) -> None:
+    def _set_aside(self, found: Surveyed, how: Beginning, wanted: list[ViewName]) -> None:
         """What cannot go on is shown as it was, and says so, before anybody reads it as if nothing had happened."""
         cut, lost = found.cut, dict(found.lost)
         lost |= {n: Halt(error.what, MEND) for n, error in how.unresolved.items() if n in cut.views}
@@ -250,7 +250,7 @@ class Engine:
         for name, halt in lost.items():
             self.meter.halted(name, halt.reason, "it is loaded again" if name in wanted else halt.fix)
 
-    def _begin(self, found: Found, change: Change, resumed: list[ManagedView]) -> None:
+    def _begin(self, found: Surveyed, change: Change, resumed: list[ManagedView]) -> None:
         if change.build or change.drop:
             if not found.kept:  # where others go on, building says what is missing; else there is nothing to do
                 refuse_uncaptured(change.build, found.sources)
@@ -362,8 +362,8 @@ class Engine:
         for source, error in taken.refused:
             self._halting.refused(source, error)
 
-    def _wanted(self, source: SourceName) -> Wanted:
-        return Wanted(self._watch.columns(source), self._config.batch_changes, self._watch.expected(source))
+    def _wanted(self, source: SourceName) -> PollScope:
+        return PollScope(self._watch.columns(source), self._config.batch_changes, self._watch.expected(source))
 
     def _hand_on(self) -> None:
         """What is computed goes to the merge process, or straight to its tables where nobody else waits for it."""

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 from headwater.model.errors import HeadwaterError, PositionTrimmed
 from headwater.model.names import FOREVER, Seq, SourceName, TableName, ViewName
 from headwater.model.schema import Identities
-from headwater.runtime.change.ports import Load, Loaded, Loader, NewSources
+from headwater.runtime.change.ports import Loaded, Loader, LoadOrder, NewSources
 from headwater.runtime.clock import SYSTEM, Clock
-from headwater.runtime.commit.events import Resumed, Versions, after
+from headwater.runtime.commit.events import Resumed, TableVersions, after
 from headwater.runtime.commit.ledger import Ledger
 from headwater.runtime.commit.tables import Tables, first_state
 from headwater.runtime.intake.identifying import Identified
@@ -75,6 +75,10 @@ class Change:
     @property
     def names(self) -> list[ViewName]:
         return [*(plan.view.name for plan in self.build), *(view.name for view in self.resume)]
+
+    def goes_on(self, phase: str) -> None:
+        """How far it is, for those who watch."""
+        self.phase = phase
 
     @property
     def held(self) -> Seq | None:
@@ -191,7 +195,7 @@ class Building:
         for view in change.resume:
             state = after(self._ledger.state(view.key), Resumed(view.key))
             fresh = ManagedView(view.plan, view.folder, view.identities)
-            self._tables.rewind(fresh, Versions(state.version, state.auxiliary))
+            self._tables.rewind(fresh, TableVersions(state.version, state.auxiliary))
             again.append((fresh, state))
         return self._manage(change, again, whole=True)
 
@@ -219,7 +223,9 @@ class Building:
             change.phase = "waiting for the views it reads"
             return None
         change.phase = "copying"
-        load = Load(change.build, change.point, parents, lambda phase: setattr(change, "phase", phase), self._meter)
+        load = LoadOrder(
+            change.build, change.point, parents, lambda phase: setattr(change, "phase", phase), self._meter
+        )
         change.task = self._pool.submit(self._loader.load, load)
         return None
 

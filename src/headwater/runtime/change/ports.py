@@ -8,7 +8,7 @@ from typing import Protocol
 
 from headwater.model.names import Position, Seq, SourceName, TableName, ViewName
 from headwater.model.schema import Identities
-from headwater.runtime.commit.events import Versions
+from headwater.runtime.commit.events import TableVersions
 from headwater.runtime.intake.identifying import Identified
 from headwater.runtime.intake.load_point import LoadPoint
 from headwater.runtime.progress import Meter
@@ -17,7 +17,7 @@ from headwater.runtime.view import ManagedView
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadOrder:
     """Views to load as of a point, parents first. `parents` are maintained views that they read; `phase` and `meter`
     are told how far it is."""
 
@@ -33,13 +33,13 @@ class Loaded:
     """A view whose tables hold its first content; nobody sees it yet."""
 
     view: ManagedView
-    versions: Versions
+    versions: TableVersions
 
 
 class Loader(Protocol):
     """Computes views from scratch. Called in a thread of its own."""
 
-    def load(self, load: Load) -> list[Loaded]: ...
+    def load(self, load: LoadOrder) -> list[Loaded]: ...
 
 
 class NewSources(Protocol):

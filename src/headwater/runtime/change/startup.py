@@ -29,7 +29,7 @@ ANOTHER = "a column it reads has another type or another place in its table now"
 
 
 @dataclass(frozen=True)
-class SourceNow:
+class SourceFound:
     """A source as a run finds it; `away` says why it could not be looked at."""
 
     capture: Capture | None = None
@@ -50,12 +50,12 @@ class Beginning:
 
 
 @dataclass(frozen=True)
-class Found:
+class Surveyed:
     """The last cut beside the sources as they are. `kept` views can go on (those halted for a reason that may be
     corrected among them), `lost` ones cannot."""
 
     cut: Cut
-    sources: Mapping[SourceName, SourceNow]
+    sources: Mapping[SourceName, SourceFound]
     generations: Mapping[SourceName, str]
     kept: dict[ViewName, ManagedView] = field(default_factory=dict)
     lost: dict[ViewName, Halt] = field(default_factory=dict)
@@ -67,32 +67,32 @@ class Survey:
     def __init__(self, storage: Storage, journal: Journal, catalog: SourceCatalog) -> None:
         self._storage, self._journal, self._catalog = storage, journal, catalog
 
-    def look(self, cut: Cut, plans: Mapping[ViewName, ViewPlan], how: Beginning) -> Found:
+    def look(self, cut: Cut, plans: Mapping[ViewName, ViewPlan], how: Beginning) -> Surveyed:
         sources = self._look({s for plan in plans.values() for s in plan.sources})
         generations = {
             s: now.capture.generation if now.capture else cut.generations.get(s, "") for s, now in sources.items()
         }
-        found = Found(cut, sources, generations)
+        found = Surveyed(cut, sources, generations)
         self._sort_out(found, plans)
         if not how.replace:
             others = [n for n, p in plans.items() if n in cut.views and cut.views[n].fingerprint != p.fingerprint]
             found.lost.update({name: Halt(ANOTHER, MEND) for name in others})
         return found
 
-    def _look(self, sources: Iterable[SourceName]) -> dict[SourceName, SourceNow]:
+    def _look(self, sources: Iterable[SourceName]) -> dict[SourceName, SourceFound]:
         found = {}
         for source in sorted(sources):
             try:
                 adapter = self._catalog.source(source)
                 capture = adapter.capture()
-                found[source] = SourceNow(capture, Present(adapter, self._catalog.refresh(source), capture))
+                found[source] = SourceFound(capture, Present(adapter, self._catalog.refresh(source), capture))
             except AWAY as error:
                 if not self._catalog.recalls(source):
                     raise
-                found[source] = SourceNow(away=error)
+                found[source] = SourceFound(away=error)
         return found
 
-    def _sort_out(self, found: Found, plans: Mapping[ViewName, ViewPlan]) -> None:
+    def _sort_out(self, found: Surveyed, plans: Mapping[ViewName, ViewPlan]) -> None:
         kept, lost = found.kept, found.lost
         first = self._journal.segments[0].lo if self._journal.segments else Seq(0)
         for name, plan in plans.items():  # parents come first
@@ -121,7 +121,7 @@ class Survey:
         known = about.identities if about is not None else {}
         return {table: columns for table, columns in known.items() if table in plan.view.base_tables}
 
-    def _past(self, found: Found) -> dict[SourceName, Halt]:
+    def _past(self, found: Surveyed) -> dict[SourceName, Halt]:
         """The sources whose past is not the one that our positions belong to, or no longer reaches back to them."""
         tables: dict[SourceName, set[TableName]] = {}
         for view in found.kept.values():
@@ -142,7 +142,7 @@ class Survey:
         return lost
 
 
-def _broken(view: Watched, found: Mapping[SourceName, SourceNow]) -> Halt | None:
+def _broken(view: Watched, found: Mapping[SourceName, SourceFound]) -> Halt | None:
     for source in dict.fromkeys(t.source for t in view.plan.view.base_tables):
         present = found[source].present
         halt = broken_by(view, present) if present is not None else None
@@ -159,7 +159,7 @@ def aside(state: ViewState, halt: Halt | None, rebuilt: bool) -> ViewState:
     return replace(state, state="halted", reason=halt.reason, fix=fix, resumable=False)
 
 
-def broken_sources(found: Found, plans: Mapping[ViewName, ViewPlan]) -> set[SourceName]:
+def broken_sources(found: Surveyed, plans: Mapping[ViewName, ViewPlan]) -> set[SourceName]:
     """Sources of which no view can go on: what is known of their positions may belong to another past."""
     cut = found.cut
     broken = {
@@ -171,11 +171,11 @@ def broken_sources(found: Found, plans: Mapping[ViewName, ViewPlan]) -> set[Sour
 def check_captures(catalog: SourceCatalog, plans: Iterable[ViewPlan]) -> None:
     """Every table of every view must be captured."""
     plans = list(plans)
-    found = {s: SourceNow(catalog.source(s).capture()) for s in {t.source for p in plans for t in p.view.base_tables}}
+    found = {s: SourceFound(catalog.source(s).capture()) for s in {t.source for p in plans for t in p.view.base_tables}}
     refuse_uncaptured(plans, found)
 
 
-def refuse_uncaptured(plans: Iterable[ViewPlan], found: Mapping[SourceName, SourceNow]) -> None:
+def refuse_uncaptured(plans: Iterable[ViewPlan], found: Mapping[SourceName, SourceFound]) -> None:
     """Views to be loaded need captured tables."""
     needed: dict[SourceName, set[TableName]] = {}
     for plan in plans:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from headwater.merge import WarehouseTransaction
 from headwater.model.names import Seq
 from headwater.runtime.clock import SYSTEM, Clock
-from headwater.runtime.commit.events import CaughtUp, Committed, CommittedAhead, Versions
+from headwater.runtime.commit.events import CaughtUp, Committed, CommittedAhead, TableVersions
 from headwater.runtime.commit.ledger import Ledger
 from headwater.runtime.commit.tables import Tables
 from headwater.runtime.scheduling.managers import Finished
@@ -22,7 +22,7 @@ from headwater.runtime.scheduling.merging import Actions, Group, Merging
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.view import ManagedView
 
-NOTHING = Versions(-1, -1)
+NOTHING = TableVersions(-1, -1)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class _Part:
 
     view: ManagedView
     through: Seq
-    commit: Future[Versions]
+    commit: Future[TableVersions]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Committing:
     def __init__(self, merging: Merging, tables: Tables, ledger: Ledger, pool: Executor, clock: Clock = SYSTEM) -> None:
         self._merging, self._tables, self._ledger, self._pool, self._clock = merging, tables, ledger, pool, clock
         self._commits: list[_Commit] = []
-        self._ahead: list[tuple[Finished, Future[Versions]]] = []
+        self._ahead: list[tuple[Finished, Future[TableVersions]]] = []
 
     @property
     def busy(self) -> bool:
@@ -121,5 +121,5 @@ class Committing:
         reached(Step.COMMITTED)
         self._merging.committed(commit.group, commit.transaction)
 
-    def _committed(self, view: ManagedView, versions: Versions, through: Seq) -> Committed:
+    def _committed(self, view: ManagedView, versions: TableVersions, through: Seq) -> Committed:
         return Committed(view.key, versions, through, self._clock.time() if view.periodic else 0.0)

@@ -14,7 +14,7 @@ from headwater.warehouse.cuts import ViewState
 
 
 @dataclass(frozen=True)
-class Versions:
+class TableVersions:
     """The versions of a view's tables that hold a change; `auxiliary` is −1 where there is none."""
 
     log: int
@@ -26,7 +26,7 @@ class Committed:
     """The view's tables hold everything up to `through`. `refreshed` is when a periodic view was recomputed."""
 
     view: str
-    versions: Versions
+    versions: TableVersions
     through: Seq
     refreshed: float = 0.0
 
@@ -36,7 +36,7 @@ class CommittedAhead:
     """The tables of a convergent view hold the batch (lo, hi], whatever came before it."""
 
     view: str
-    versions: Versions
+    versions: TableVersions
     lo: Seq
     hi: Seq
 
@@ -63,7 +63,7 @@ class Compacted:
     """A table's files were rewritten; `horizon` is the oldest state the changelog still tells apart."""
 
     view: str
-    versions: Versions
+    versions: TableVersions
     horizon: Seq
 
 
@@ -108,9 +108,9 @@ def after(state: ViewState, event: Event) -> ViewState:
             return replace(state, state="live", reason="", fix="", resumable=False)
 
 
-def _at(state: ViewState, versions: Versions) -> ViewState:
-    """Versions only grow: commits of one view may be told of out of order."""
-    newest = Versions(max(versions.log, state.version), max(versions.auxiliary, state.auxiliary))
+def _at(state: ViewState, versions: TableVersions) -> ViewState:
+    """TableVersions only grow: commits of one view may be told of out of order."""
+    newest = TableVersions(max(versions.log, state.version), max(versions.auxiliary, state.auxiliary))
     return replace(state, version=newest.log, auxiliary=newest.auxiliary)
 
 

@@ -36,7 +36,7 @@ def recover(storage: Storage, journal: Journal, cuts: CutLog, tables: Tables) ->
     for folder in storage.names("loads"):
         if folder.startswith("refresh-"):
             storage.delete_folder(f"loads/{folder}")
-    remove_strangers(storage, [cut, *(pin.cut for pin in pinned)])
+    remove_unknown_views(storage, [cut, *(pin.cut for pin in pinned)])
     return cut
 
 
@@ -52,7 +52,7 @@ def _check_continuous(cut: Cut, journal: Journal) -> None:
     )
 
 
-def remove_strangers(storage: Storage, cuts: list[Cut]) -> None:
+def remove_unknown_views(storage: Storage, cuts: list[Cut]) -> None:
     """Delete the folders of views that none of these cuts knows."""
     known = {state.folder for cut in cuts for state in cut.views.values()}
     for name in storage.names("views"):

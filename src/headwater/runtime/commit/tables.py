@@ -15,7 +15,7 @@ from typing import Protocol
 from headwater.model.names import Seq, TableName, ViewName
 from headwater.model.schema import Identities
 from headwater.model.written import Written
-from headwater.runtime.commit.events import Versions
+from headwater.runtime.commit.events import TableVersions
 from headwater.runtime.commit.folding import Rewritten
 from headwater.runtime.project.about import ABOUT, About, statement_of
 from headwater.runtime.project.plan import ViewPlan
@@ -34,10 +34,10 @@ class Tables(Protocol):
     def computed(self, view: ManagedView, written: Written) -> None:
         """Computed, and not committed yet."""
 
-    def commit(self, view: ManagedView, written: Written) -> Versions:
+    def commit(self, view: ManagedView, written: Written) -> TableVersions:
         """Make files part of the view's tables; readers see them when a cut record names the new state."""
 
-    def rewind(self, view: ManagedView, versions: Versions) -> None:
+    def rewind(self, view: ManagedView, versions: TableVersions) -> None:
         """Undo what no cut mentions, so that the view can go on from there."""
 
     def forget(self, view: ManagedView) -> None:
@@ -46,7 +46,7 @@ class Tables(Protocol):
     def committed(self, view: ManagedView, auxiliary: bool) -> list[LogFile]:
         """The files that one of its tables holds, and no others."""
 
-    def rewrite(self, view: ManagedView, auxiliary: bool, rewritten: Rewritten) -> Versions:
+    def rewrite(self, view: ManagedView, auxiliary: bool, rewritten: Rewritten) -> TableVersions:
         """Put files in the place of others; the other table keeps its version."""
 
     def recover(self, state: ViewState, keep: Sequence[ViewState]) -> None:
@@ -77,15 +77,15 @@ class ViewTables:
         with tables.lock:
             tables.pending = (*tables.pending, written)
 
-    def commit(self, view: ManagedView, written: Written) -> Versions:
+    def commit(self, view: ManagedView, written: Written) -> TableVersions:
         tables = self._of(view)
         with tables.lock:
             version = tables.log.commit(written.log)
             auxiliary = -1 if tables.auxiliary is None else tables.auxiliary.commit(written.auxiliary)
             tables.pending = tuple(w for w in tables.pending if w is not written)
-            return Versions(version, auxiliary)
+            return TableVersions(version, auxiliary)
 
-    def rewind(self, view: ManagedView, versions: Versions) -> None:
+    def rewind(self, view: ManagedView, versions: TableVersions) -> None:
         tables = self._of(view)
         with tables.lock:
             tables.pending = ()
@@ -149,11 +149,11 @@ class ViewTables:
         with tables.lock:
             return self._table(tables, auxiliary).log_files()
 
-    def rewrite(self, view: ManagedView, auxiliary: bool, rewritten: Rewritten) -> Versions:
+    def rewrite(self, view: ManagedView, auxiliary: bool, rewritten: Rewritten) -> TableVersions:
         tables = self._of(view)
         with tables.lock:
             version = self._table(tables, auxiliary).commit(rewritten.added, rewritten.removed)
-            return Versions(-1, version) if auxiliary else Versions(version, -1)
+            return TableVersions(-1, version) if auxiliary else TableVersions(version, -1)
 
     @staticmethod
     def _table(tables: _Open, auxiliary: bool) -> ChangelogTable:
@@ -171,7 +171,7 @@ class ViewTables:
             return self._open[view]
 
 
-def first_state(view: ManagedView, versions: Versions, seq: Seq) -> ViewState:
+def first_state(view: ManagedView, versions: TableVersions, seq: Seq) -> ViewState:
     """The state of a view that was loaded as of `seq`."""
     plan = view.plan
     return ViewState(

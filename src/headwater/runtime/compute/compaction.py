@@ -20,7 +20,7 @@ from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import Seq
 from headwater.runtime.commit.chores import Fold
 from headwater.runtime.commit.folding import Rewritten
-from headwater.runtime.compute.failures import in_words
+from headwater.runtime.compute.failures import translated_errors
 from headwater.runtime.compute.jobs import written
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.spark import spark_types
@@ -58,5 +58,5 @@ def compact_files(
     # apart, so that a folded state is recognised by its single transaction and not folded again
     parts = [frame.mapInArrow(writing(target), spark_types(FILES)) for frame in (folded.coalesce(2), kept.coalesce(2))]
     files = parts[0].union(parts[1])
-    with in_words():
+    with translated_errors():
         return Rewritten(written([row[0] for row in files.collect()]).log, tuple(names))

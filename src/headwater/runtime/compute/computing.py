@@ -16,7 +16,7 @@ from headwater.runtime.compute.tasks import ParentFiles, WaveWork
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.scheduling.families import Batch
-from headwater.runtime.scheduling.managers import Work
+from headwater.runtime.scheduling.managers import BatchWork
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.view import ManagedView
 from headwater.warehouse.layout import log_folder
@@ -34,11 +34,11 @@ class SparkCompute:
     def __init__(self, config: Config, spark: LivingSpark, catalog: SourceCatalog, tables: ViewTables) -> None:
         self._config, self._living, self._catalog, self._tables = config, spark, catalog, tables
 
-    def __call__(self, work: Work) -> Written:
+    def __call__(self, work: BatchWork) -> Written:
         with self._living.using() as spark:
             return self._compute(spark, work)
 
-    def _compute(self, spark: SparkSession, work: Work) -> Written:
+    def _compute(self, spark: SparkSession, work: BatchWork) -> Written:
         view, batch = work.view, work.batch
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(view.name))
         parents = {view_table(parent.name): self._parent(parent, batch) for parent in work.parents}

@@ -14,7 +14,7 @@ from headwater.model.conditions import Condition
 from headwater.model.names import Position, TableName
 from headwater.model.schema import Identities
 from headwater.model.source import Chunk, SourceSpec
-from headwater.runtime.compute.failures import telling
+from headwater.runtime.compute.failures import carries_errors
 from headwater.runtime.compute.tasks import Batches, connected, reachable
 from headwater.storage import Storage
 
@@ -41,7 +41,7 @@ def staging_name(chunk: Chunk) -> str:
 def staging(work: ScanWork) -> Callable[[Batches], Batches]:
     """For mapInArrow: numbers of chunks in, (number, rows) out; each chunk becomes one file, whole or not at all."""
 
-    @telling
+    @carries_errors
     def run(batches: Batches) -> Batches:
         for batch in batches:
             for number in batch.column(0).to_pylist():

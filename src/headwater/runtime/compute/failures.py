@@ -67,7 +67,7 @@ def marked(error: HeadwaterError) -> TaskError:
     return TaskError(_MARK + json.dumps(raw))
 
 
-def telling(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
+def carries_errors(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
     """For generators that run in a task: our errors become marked ones."""
 
     @wraps(function)
@@ -81,7 +81,7 @@ def telling(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """On the driver: what Spark raises becomes the error that happened in the task."""
     try:
         yield

@@ -23,7 +23,7 @@ from headwater.algebra.view import quoted
 from headwater.maintenance.aggregate import result_schema
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.written import Tally, Written
-from headwater.runtime.compute.failures import in_words, telling
+from headwater.runtime.compute.failures import carries_errors, translated_errors
 from headwater.runtime.compute.planning import arguments, finish, outputs, plain
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.tasks import (
@@ -59,7 +59,7 @@ def run_wave(
     if groups is None and direct is not None:
         renamed = [*direct.items(), *((n, n) for n in plan.log.names[-2:])]
 
-        @telling
+        @carries_errors
         def compute_and_write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for part in _numbers(batches):
                 core, cost = core_changes(work, part)
@@ -69,7 +69,7 @@ def run_wave(
 
         return _collected(tasks.mapInArrow(compute_and_write, spark_types(FILES)), tally)
 
-    @telling
+    @carries_errors
     def compute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in _numbers(batches):
             core, cost = core_changes(work, part)
@@ -112,7 +112,7 @@ def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 
 
 def _collected(files: DataFrame, tally: Any) -> Written:
-    with in_words():
+    with translated_errors():
         rows = files.collect()
     return written([row[0] for row in rows], tally.value)
 

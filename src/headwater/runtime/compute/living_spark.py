@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.model.errors import HeadwaterError
-from headwater.runtime.compute.failures import DEATH_FIX, ComputationFailed, ProcessDied, in_words
+from headwater.runtime.compute.failures import DEATH_FIX, ComputationFailed, ProcessDied, translated_errors
 from headwater.runtime.compute.spark import start_spark
 from headwater.runtime.project.config import Config
 
@@ -42,7 +42,7 @@ class LivingSpark:
         """Work with the session; what fails because its JVM has died is that death, whatever Spark makes of it."""
         session = self.session
         try:
-            with in_words():
+            with translated_errors():
                 yield session
         except HeadwaterError as error:
             if isinstance(error, ComputationFailed) and self._died(session):

@@ -20,7 +20,7 @@ from headwater.model.conditions import Condition, Scalar
 from headwater.model.names import Seq, TableName
 from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
-from headwater.runtime.compute.failures import in_words
+from headwater.runtime.compute.failures import translated_errors
 from headwater.runtime.compute.jobs import finish_rows, written
 from headwater.runtime.compute.recompute import evaluated, write_change
 from headwater.runtime.compute.spark import spark_types
@@ -39,7 +39,7 @@ def load_view(
     parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 4)
     target, groups = log_target(store, view, f"load-{seq}"), aggregation(store, view, seq, first=True)
     files = finish_rows(view.plan, core, target, groups, parts)
-    with in_words():
+    with translated_errors():
         return written([row[0] for row in files.collect()])
 
 

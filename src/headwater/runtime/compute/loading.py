@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import Seq, TableName, ViewName, view_table
-from headwater.runtime.change.ports import Load, Loaded
+from headwater.runtime.change.ports import Loaded, LoadOrder
 from headwater.runtime.commit.tables import ViewTables
 from headwater.runtime.compute.frames import state_of
 from headwater.runtime.compute.living_spark import LivingSpark
@@ -28,11 +28,11 @@ class SparkLoader:
     def __init__(self, config: Config, spark: LivingSpark, catalog: SourceCatalog, tables: ViewTables) -> None:
         self._config, self._living, self._catalog, self._tables = config, spark, catalog, tables
 
-    def load(self, load: Load) -> list[Loaded]:
+    def load(self, load: LoadOrder) -> list[Loaded]:
         with self._living.using() as spark:
             return self._loaded(load, spark)
 
-    def _loaded(self, load: Load, session: SparkSession) -> list[Loaded]:
+    def _loaded(self, load: LoadOrder, session: SparkSession) -> list[Loaded]:
         point = load.point
         catalog = self._catalog.another()  # connections of its own
         spark = session.newSession()  # and temporary views of its own

@@ -23,7 +23,7 @@ from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import FOREVER, Seq, TableName
 from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
-from headwater.runtime.compute.failures import in_words
+from headwater.runtime.compute.failures import translated_errors
 from headwater.runtime.compute.frames import minus, repeated, state_of, undone
 from headwater.runtime.compute.jobs import written
 from headwater.runtime.compute.spark import spark_types
@@ -86,5 +86,5 @@ def write_change(store: ViewTables, view: ManagedView, change: DataFrame, seq: S
     names = [quoted(n) for n in view.plan.columns.names]
     labelled = change.select(*names, COUNT, F.lit(int(seq)).cast("bigint").alias(SEQ))
     files = labelled.mapInArrow(writing(log_target(store, view, f"refresh-{seq}")), spark_types(FILES))
-    with in_words():
+    with translated_errors():
         return written([row[0] for row in files.collect()])

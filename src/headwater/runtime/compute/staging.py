@@ -23,7 +23,7 @@ from headwater.model.names import Position, Seq, SourceName, TableName
 from headwater.model.schema import Identities
 from headwater.model.source import Chunk
 from headwater.runtime.compute.copying import ScanWork, staging, staging_name
-from headwater.runtime.compute.failures import in_words
+from headwater.runtime.compute.failures import translated_errors
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
@@ -37,16 +37,16 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TableCopy:
     """What is copied of one table: the columns all views together need, and conditions they all share."""
 
     schema: pa.Schema
     conditions: tuple[Condition, ...]
 
 
-def wanted(plans: Sequence[ViewPlan]) -> dict[TableName, Wanted]:
+def wanted(plans: Sequence[ViewPlan]) -> dict[TableName, TableCopy]:
     """What several views together need of their tables."""
-    result: dict[TableName, Wanted] = {}
+    result: dict[TableName, TableCopy] = {}
     for plan in plans:
         for occurrence in plan.view.occurrences:
             if occurrence.table.is_view:
@@ -54,11 +54,11 @@ def wanted(plans: Sequence[ViewPlan]) -> dict[TableName, Wanted]:
             schema = plan.schemas[occurrence.table]
             known = result.get(occurrence.table)
             if known is None:
-                result[occurrence.table] = Wanted(schema, occurrence.conditions)
+                result[occurrence.table] = TableCopy(schema, occurrence.conditions)
                 continue
             more = [f for f in schema if f.name not in known.schema.names]
             shared = tuple(c for c in known.conditions if c in occurrence.conditions)
-            result[occurrence.table] = Wanted(pa.schema([*known.schema, *more]), shared)
+            result[occurrence.table] = TableCopy(pa.schema([*known.schema, *more]), shared)
     return result
 
 
@@ -89,7 +89,7 @@ class Staging:
         """The transaction up to which the copies reach."""
         return self._at.seq
 
-    def copy(self, tables: Mapping[TableName, Wanted], progress: Progress) -> None:
+    def copy(self, tables: Mapping[TableName, TableCopy], progress: Progress) -> None:
         """Copy what is not copied yet."""
         if not self._at.owner:
             self._forget_others(tables)
@@ -125,7 +125,7 @@ class Staging:
         for folder in self._folders.values():
             self._storage.delete_folder(folder.rpartition("/")[0])
 
-    def _copy_table(self, name: TableName, want: Wanted, advance: Callable[[int], None]) -> None:
+    def _copy_table(self, name: TableName, want: TableCopy, advance: Callable[[int], None]) -> None:
         chunks, folder = self._chunks[name], self._folders[name]
         there = set(self._storage.names(folder))
         missing = [c for c in chunks if staging_name(c) not in there]
@@ -146,11 +146,11 @@ class Staging:
         for start in range(0, len(missing), width):
             stop = min(start + width, len(missing))
             tasks = self._spark.range(start, stop, 1, stop - start)
-            with in_words():
+            with translated_errors():
                 rows = tasks.mapInArrow(staging(work), "chunk bigint, rows bigint").collect()
             advance(sum(r["rows"] for r in rows))
 
-    def _plan_chunks(self, name: TableName, want: Wanted) -> list[Chunk]:
+    def _plan_chunks(self, name: TableName, want: TableCopy) -> list[Chunk]:
         folder = f"{self._root(name, want)}/{quote(str(name), safe='')}"
         self._folders[name], self._schemas[name] = folder, want.schema
         saved = self._storage.get(f"{folder}/chunks.json")
@@ -161,13 +161,13 @@ class Staging:
         self._storage.put(f"{folder}/chunks.json", json.dumps(raw).encode())
         return chunks
 
-    def _root(self, name: TableName, want: Wanted) -> str:
+    def _root(self, name: TableName, want: TableCopy) -> str:
         if self._at.owner:
             return f"{FOLDER}/{self._at.owner}"
         about = (self._at.seq, sorted(self._at.positions.items()), str(name), str(want.schema), str(want.conditions))
         return f"{FOLDER}/{self._at.seq}-{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
 
-    def _forget_others(self, tables: Mapping[TableName, Wanted]) -> None:
+    def _forget_others(self, tables: Mapping[TableName, TableCopy]) -> None:
         mine = {self._root(name, want).rpartition("/")[2] for name, want in tables.items()}
         for folder in self._storage.names(FOLDER):
             if folder not in mine and not folder.startswith(("verify-", "refresh-", "point")):

@@ -31,7 +31,7 @@ from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities
 from headwater.model.source import ORDINAL, Question, Source, SourceSpec
 from headwater.model.written import DataFile, Tally
-from headwater.runtime.compute.failures import telling
+from headwater.runtime.compute.failures import carries_errors
 from headwater.runtime.compute.unfit import represented
 from headwater.sources import connect
 from headwater.storage import Storage
@@ -271,7 +271,7 @@ def _write(target: Target, batches: Sequence[pa.RecordBatch]) -> str:
 def writing(target: Target) -> Callable[[Batches], Batches]:
     """For mapInArrow: rows in, descriptions of files out. Descriptions made earlier (in column FILE) pass through."""
 
-    @telling
+    @carries_errors
     def write(batches: Batches) -> Batches:
         passed: list[str] = []
 
@@ -309,7 +309,7 @@ def aggregating(work: AggregateWork) -> Callable[[Batches], Batches]:
     names = [o.name for o in (*work.aggregation.keys, *work.aggregation.arguments)]
     schema = pa.schema([pa.field(n, work.types[n]) for n in names] + [pa.field(n, pa.int64()) for n in (COUNT, SEQ)])
 
-    @telling
+    @carries_errors
     def run(batches: Batches) -> Batches:
         parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
         delta = consolidate(pa.concat_tables(parts)) if parts else schema.empty_table()

@@ -13,7 +13,7 @@ from headwater.model.errors import HeadwaterError
 from headwater.model.names import Position, Seq, SourceName
 from headwater.model.source import Poll
 from headwater.runtime.clock import SYSTEM, Clock
-from headwater.runtime.intake.pollers import Poller, Pollers, Wanted
+from headwater.runtime.intake.pollers import Poller, Pollers, PollScope
 from headwater.runtime.steps import Step, reached
 
 GATHER_SECONDS = 0.3
@@ -80,7 +80,7 @@ class Integration:
         """Whether transactions of this source have arrived and have no number yet."""
         return source in self._polls
 
-    def step(self, wanted: Callable[[SourceName], Wanted], backlog: Mapping[str, int]) -> Taken:
+    def step(self, wanted: Callable[[SourceName], PollScope], backlog: Mapping[str, int]) -> Taken:
         """Start polls, take in the answers that are there, number and journal them."""
         for poller in self._pollers:
             behind = backlog.get(poller.name, 0) >= BEHIND_BATCHES * self._settings.limit

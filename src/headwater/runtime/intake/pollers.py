@@ -31,7 +31,7 @@ class SourceState:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PollScope:
     """What a source is asked about: the columns of its tables that views use, about so many transactions, and which
     columns are meant."""
 
@@ -88,14 +88,14 @@ class Poller:
         """Whether it is neither being asked nor resting."""
         return self._running is None and self._clock.monotonic() >= self._next
 
-    def start(self, wanted: Wanted) -> None:
+    def start(self, wanted: PollScope) -> None:
         """Ask, unless it is being asked already or resting."""
         if not self.due or not wanted.tables:
             return
         self._asked_at = self._clock.monotonic()
         self._running = self._pool.submit(self._poll, wanted)
 
-    def _poll(self, wanted: Wanted) -> Poll:
+    def _poll(self, wanted: PollScope) -> Poll:
         self.source.expect(wanted.expected)
         return self.source.poll(self._position, wanted.tables, wanted.limit)
 

@@ -33,7 +33,7 @@ LINGER_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Work:
+class BatchWork:
     """One batch of one view, with the views that it reads."""
 
     view: ManagedView
@@ -44,7 +44,7 @@ class Work:
 class Compute(Protocol):
     """Computes a batch: called in a thread of the managers' pool."""
 
-    def __call__(self, work: Work) -> Written: ...
+    def __call__(self, work: BatchWork) -> Written: ...
 
 
 @dataclass(eq=False)
@@ -256,7 +256,7 @@ class Managers:
 
     def _start(self, manager: ViewManager, job: Job, compute: Compute) -> int:
         manager.turn = next(self._turns)
-        work = Work(manager.view, tuple(p.view for p in manager.parents), job.batch)
+        work = BatchWork(manager.view, tuple(p.view for p in manager.parents), job.batch)
         job.future = self._pool.submit(compute, work)
         return 1
 
