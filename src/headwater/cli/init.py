@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -13,18 +12,19 @@ from headwater.cli.rows import write_lines
 from headwater.cli.screen import results
 from headwater.cli.values import to_json
 from headwater.model.errors import UsageError
-from headwater.runtime.project.config import FILE, Config
+from headwater.runtime.project.config import FILE
+from headwater.runtime.project.settings import commented
 
-TEMPLATE = """\
+SOURCES = """\
 # A Headwater project. Lines that start with # show settings at their defaults.
-# ${{NAME}} in any value is replaced by that environment variable: keep passwords there, not here. In a url it may hold
+# ${NAME} in any value is replaced by that environment variable: keep passwords there, not here. In a url it may hold
 # any characters: they are percent-encoded for you, so do not do it yourself. Only commands that connect need it.
 
 # ---------------------------------------------------------------- sources
 # The databases that views read. A view calls their tables source.table or source.schema.table.
 
 # [sources.shop]
-# url = "postgresql://reader:${{SHOP_PASSWORD}}@db.example/shop"
+# url = "postgresql://reader:${SHOP_PASSWORD}@db.example/shop"
 
 # [sources.till]                     # the same without a url; each may also stand beside one
 # kind = "postgresql"
@@ -32,41 +32,10 @@ TEMPLATE = """\
 # port = 5432
 # database = "shop"
 # user = "reader"
-# password = "${{TILL_PASSWORD}}"
+# password = "${TILL_PASSWORD}"
 
 [sources.crm]
 url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/slashes for an absolute path
-
-# ---------------------------------------------------------------- warehouse
-[warehouse]
-# path = "warehouse"                 # a folder relative to this file, or an object-store URL (s3://bucket/folder)
-# history = {history}                  # the states after each of the last so many transactions stay readable
-# publish_seconds = {publish_seconds}              # refresh the plain tables this often; 0: on 'headwater publish'
-
-# ---------------------------------------------------------------- views
-[views]
-# path = "views"                     # a folder of .sql files, relative to this file
-
-# ---------------------------------------------------------------- how it runs
-[run]
-# poll_seconds = {poll_seconds}                 # how often a quiet source is asked for news
-# batch_changes = {batch_changes}            # a batch takes in at most about so many changed rows
-# parallel = {parallel}                       # so many batches of one view are computed at once
-# managers = {managers}                       # so many batches of all views together; 1: one view after the other
-# sequencing = "{sequencing}"          # how changes of several views follow each other into the warehouse:
-                                     #   "dependency"  side by side unless they share a view; each is a cut
-                                     #   "sequential"  one at a time; each is a cut; slower
-                                     #   "batched"     all that is ready is one cut: cheapest, but cuts skip states
-# parts_seconds = {parts_seconds}               # so long the parts of a global transaction wait for each other
-# chunk_rows = {chunk_rows}               # first loads read tables in parts of about so many rows
-# lost_history = "{lost_history}"              # a source's past cannot be continued (restored, rewritten, recreated):
-                                     #   "halt"    its views stop and say why; 'headwater apply' loads them again
-                                     #   "reload"  they are loaded again by themselves
-
-[spark]
-# master = "{spark_master}"                # or the URL of a cluster: spark://host:7077
-# [spark.options]                    # any Spark setting, such as
-# "spark.driver.memory" = "1g"
 """
 
 VIEW = """\
@@ -129,9 +98,4 @@ def init(
 
 def settings() -> str:
     """The commented headwater.toml."""
-    defaults = {f.name: f.default for f in fields(Config)}
-    return TEMPLATE.format(**{name: _toml(value) for name, value in defaults.items()})
-
-
-def _toml(value: object) -> str:
-    return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return f"{SOURCES}\n{commented()}"

@@ -15,77 +15,48 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
 from headwater.model.source import SourceSpec
+from headwater.runtime.project.settings import (
+    SECTIONS,
+    RunSettings,
+    Setting,
+    SparkSettings,
+    ViewsSettings,
+    WarehouseSettings,
+    settings,
+)
 from headwater.runtime.project.source_config import VARIABLE, source_spec
 
 FILE = "headwater.toml"
 
 
+_RUN, _WAREHOUSE, _SPARK = RunSettings(), WarehouseSettings(), SparkSettings()
+
+
 @dataclass(frozen=True)
 class Config:
-    """A project: its folder, its sources, its warehouse and how it runs."""
+    """A project: its folder, its sources, its warehouse and how it runs (`settings` says what each setting does)."""
 
     folder: Path
     sources: Mapping[SourceName, SourceSpec]
     warehouse: str
     views: Path
-    history: int = 100_000
-    """How many transactions back every state stays readable; compaction folds what is older."""
-    publish_seconds: float = 0.0
-    """Refresh the published tables this often while running; 0 only when asked to."""
-    poll_seconds: float = 0.2
-    batch_changes: int = 500_000
-    parallel: int = 2
-    """How many batches of one view are computed at once."""
-    managers: int = 8
-    """How many batches of all views together are computed at once; 1: one view after the other."""
-    sequencing: str = "dependency"
-    """How warehouse transactions follow each other: "dependency", "sequential" or "batched"."""
-    parts_seconds: float = 10.0
-    """How long the parts of a global transaction wait for each other."""
-    chunk_rows: int = 250_000
-    lost_history: str = "halt"
-    """When a source's past cannot be continued (a restored backup, a rewritten column): "halt" its views and say so, or
-    "reload" them."""
-    spark_master: str = "local[*]"
+    history: int = _WAREHOUSE.history
+    publish_seconds: float = _WAREHOUSE.publish_seconds
+    poll_seconds: float = _RUN.poll_seconds
+    batch_changes: int = _RUN.batch_changes
+    parallel: int = _RUN.parallel
+    managers: int = _RUN.managers
+    sequencing: str = _RUN.sequencing
+    parts_seconds: float = _RUN.parts_seconds
+    chunk_rows: int = _RUN.chunk_rows
+    lost_history: str = _RUN.lost_history
+    spark_master: str = _SPARK.master
     spark_options: Mapping[str, str] = field(default_factory=dict)
-
-
-_SETTINGS: Mapping[str, Mapping[str, tuple[str, type]]] = {
-    "warehouse": {
-        "path": ("warehouse", str),
-        "history": ("history", int),
-        "publish_seconds": ("publish_seconds", float),
-    },
-    "run": {
-        "poll_seconds": ("poll_seconds", float),
-        "batch_changes": ("batch_changes", int),
-        "parallel": ("parallel", int),
-        "managers": ("managers", int),
-        "sequencing": ("sequencing", str),
-        "parts_seconds": ("parts_seconds", float),
-        "chunk_rows": ("chunk_rows", int),
-        "lost_history": ("lost_history", str),
-    },
-    "spark": {"master": ("spark_master", str), "options": ("spark_options", dict)},
-    "views": {"path": ("views", str)},
-}
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "sequencing": ("dependency", "sequential", "batched"),
-    "lost_history": ("halt", "reload"),
-}
-_LEAST: Mapping[str, float] = {
-    "history": 0,
-    "publish_seconds": 0,
-    "poll_seconds": 0.01,
-    "batch_changes": 1,
-    "parallel": 1,
-    "managers": 1,
-    "parts_seconds": 0,
-    "chunk_rows": 1,
-}
 
 
 def find_config(start: Path) -> Path:
@@ -110,20 +81,25 @@ def load_config(start: Path | str = ".") -> Config:
         raise ConfigError(f"{path} is not UTF-8 text", "save it as UTF-8") from error
     raw = {section: value if section == "sources" else _expand(value, path, section) for section, value in raw.items()}
     for section in raw:
-        if section not in (*_SETTINGS, "sources"):
-            raise UnknownName("section", section, [*_SETTINGS, "sources"], f"in {path}")
-    values: dict[str, Any] = {}
-    for section, settings in _SETTINGS.items():
-        for key, value in _table(raw, section, path).items():
-            if key not in settings:
-                raise UnknownName("setting", key, settings, f"in [{section}] of {path}")
-            name, kind = settings[key]
-            values[name] = _checked(f"[{section}] {key}", name, value, kind, path)
+        if section not in (*SECTIONS, "sources"):
+            raise UnknownName("section", section, [*SECTIONS, "sources"], f"in {path}")
+    found: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    for setting in settings():
+        given = _table(raw, setting.section, path)
+        if setting.name in given:
+            found[setting.section][setting.name] = _checked(setting, given[setting.name], path)
+    for section in SECTIONS:
+        names = [s.name for s in settings() if s.section == section]
+        for key in _table(raw, section, path):
+            if key not in names:
+                raise UnknownName("setting", key, names, f"in [{section}] of {path}")
     folder = path.parent
-    warehouse = values.pop("warehouse", "warehouse")
+    warehouse = found["warehouse"].pop("path", WarehouseSettings().path)
     if "://" not in warehouse:
         warehouse = str((folder / Path(warehouse).expanduser()).absolute())
-    views = (folder / values.pop("views", "views")).absolute()
+    views = (folder / found["views"].pop("path", ViewsSettings().path)).absolute()
+    spark = {f"spark_{name}": value for name, value in found["spark"].items()}
+    values = {**found["warehouse"], **found["run"], **spark}
     return Config(folder=folder, sources=_sources(raw, path), warehouse=warehouse, views=views, **values)
 
 
@@ -141,18 +117,20 @@ def _table(raw: Mapping[str, Any], section: str, path: Path) -> dict[str, Any]:
     return value
 
 
-def _checked(what: str, name: str, value: Any, kind: type, path: Path) -> Any:
-    if kind is dict and isinstance(value, dict):
-        return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in value.items()}
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, kind) or isinstance(value, bool) or value == "":
-        raise ConfigError(f"{what} in {path} must be of type {kind.__name__}, it is {value!r}", "correct it")
-    if name in _CHOICES and value not in _CHOICES[name]:
-        raise UnknownName(f"value of {what}", str(value), _CHOICES[name], f"in {path}")
-    if isinstance(value, (int, float)) and value < _LEAST.get(name, value):
-        raise ConfigError(f"{what} in {path} must be at least {_LEAST[name]}, it is {value}", "correct it")
-    return value
+def _checked(setting: Setting, value: Any, path: Path) -> Any:
+    what = f"[{setting.section}] {setting.name}"
+    if setting.choices and isinstance(value, str) and value not in setting.choices:
+        raise UnknownName(f"value of {what}", value, setting.choices, f"in {path}")
+    try:
+        found = msgspec.convert(value, setting.type)
+    except msgspec.ValidationError:
+        least = isinstance(value, (int, float)) and not isinstance(value, bool) and setting.least is not None
+        kind = setting.kind if setting.choices or setting.kind == "text" else f"a {setting.kind}"
+        must = f"be at least {setting.least:g}" if least else f"be {kind}"
+        raise ConfigError(f"{what} in {path} must {must}, it is {value!r}", "correct it") from None
+    if isinstance(found, dict):
+        return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in found.items()}
+    return found
 
 
 def _expand(value: Any, path: Path, where: str) -> Any:

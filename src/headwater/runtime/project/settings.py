@@ -1,0 +1,169 @@
+"""Every setting of headwater.toml, once: its name, type, default, limits and what it does.
+
+Reading the file (`config`), the commented file that `headwater init` writes, and docs/settings.md follow this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct
+
+
+class WarehouseSettings(Struct, frozen=True):
+    """[warehouse]"""
+
+    path: Annotated[
+        str,
+        Meta(min_length=1, description="a folder relative to this file, or an object-store URL (s3://bucket/folder)"),
+    ] = "warehouse"
+    history: Annotated[
+        int, Meta(ge=0, description="the states after each of the last so many transactions stay readable")
+    ] = 100_000
+    publish_seconds: Annotated[
+        float, Meta(ge=0, description="refresh the plain tables this often; 0: on 'headwater publish'")
+    ] = 0.0
+
+
+class ViewsSettings(Struct, frozen=True):
+    """[views]"""
+
+    path: Annotated[str, Meta(min_length=1, description="a folder of .sql files, relative to this file")] = "views"
+
+
+class RunSettings(Struct, frozen=True):
+    """[run]"""
+
+    poll_seconds: Annotated[float, Meta(ge=0.01, description="how often a quiet source is asked for news")] = 0.2
+    batch_changes: Annotated[int, Meta(ge=1, description="a batch takes in at most about so many changed rows")] = (
+        500_000
+    )
+    parallel: Annotated[int, Meta(ge=1, description="so many batches of one view are computed at once")] = 2
+    managers: Annotated[
+        int, Meta(ge=1, description="so many batches of all views together; 1: one view after the other")
+    ] = 8
+    sequencing: Annotated[
+        Literal["dependency", "sequential", "batched"],
+        Meta(
+            description="how changes of several views follow each other into the warehouse:",
+            extra={
+                "dependency": "side by side unless they share a view; each is a cut",
+                "sequential": "one at a time; each is a cut; slower",
+                "batched": "all that is ready is one cut: cheapest, but cuts skip states",
+            },
+        ),
+    ] = "dependency"
+    parts_seconds: Annotated[
+        float, Meta(ge=0, description="so long the parts of a global transaction wait for each other")
+    ] = 10.0
+    chunk_rows: Annotated[int, Meta(ge=1, description="first loads read tables in parts of about so many rows")] = (
+        250_000
+    )
+    lost_history: Annotated[
+        Literal["halt", "reload"],
+        Meta(
+            description="a source's past cannot be continued (restored, rewritten, recreated):",
+            extra={
+                "halt": "its views stop and say why; 'headwater apply' loads them again",
+                "reload": "they are loaded again by themselves",
+            },
+        ),
+    ] = "halt"
+
+
+class SparkSettings(Struct, frozen=True):
+    """[spark]"""
+
+    master: Annotated[str, Meta(min_length=1, description="or the URL of a cluster: spark://host:7077")] = "local[*]"
+    options: Annotated[
+        dict[str, str | int | float | bool],
+        Meta(description="any Spark setting, such as", examples=['"spark.driver.memory" = "1g"']),
+    ] = msgspec.field(default_factory=dict)
+
+
+SECTIONS: dict[str, type[Struct]] = {
+    "warehouse": WarehouseSettings,
+    "views": ViewsSettings,
+    "run": RunSettings,
+    "spark": SparkSettings,
+}
+
+
+class Setting(Struct, frozen=True):
+    """One line of the table. `choices` say what each value means, where only some are allowed."""
+
+    section: str
+    name: str
+    type: Any
+    default: Any
+    about: str
+    choices: dict[str, str]
+    example: str
+    least: float | None
+
+    @property
+    def kind(self) -> str:
+        """Its type as people say it."""
+        plain = get_args(self.type)[0]
+        if self.choices:
+            return " | ".join(f'"{choice}"' for choice in self.choices)
+        return {"str": "text", "int": "whole number", "float": "number"}.get(
+            getattr(plain, "__name__", ""), "table"
+        )  # fmt: skip
+
+
+def settings() -> Iterator[Setting]:
+    """The table, section by section."""
+    for section, struct in SECTIONS.items():
+        for one in msgspec.structs.fields(struct):
+            plain, meta = get_args(one.type)[0], get_args(one.type)[1]
+            choices = get_args(plain) if get_origin(plain) is Literal else ()
+            default = {} if one.default is msgspec.NODEFAULT else one.default
+            said = {choice: (meta.extra or {}).get(choice, "") for choice in choices}
+            example = (meta.examples or [""])[0]
+            yield Setting(section, one.name, one.type, default, meta.description or "", said, example, meta.ge)
+
+
+def commented() -> str:
+    """The sections of a headwater.toml that shows every setting at its default."""
+    lines: list[str] = []
+    for section in SECTIONS:
+        lines += ["", f"[{section}]"]
+        for setting in (s for s in settings() if s.section == section):
+            if setting.default == {}:
+                lines += [f"{f'# [{section}.{setting.name}]':<37}# {setting.about}", f"# {setting.example}"]
+                continue
+            lines.append(f"{f'# {setting.name} = {_toml(setting.default)}':<37}# {setting.about}")
+            width = max([len(choice) + 2 for choice in setting.choices], default=0)
+            for choice, means in setting.choices.items():
+                quoted = f'"{choice}"'
+                lines.append(f"{'':<37}#   {quoted:<{width}}  {means}")
+    return "\n".join(lines[1:]) + "\n"
+
+
+def reference() -> str:
+    """docs/settings.md."""
+    lines = [
+        "# Settings",
+        "",
+        "Everything that headwater.toml may say beside its sources, which the README shows. `${NAME}` in any value is",
+        "that environment variable. Made from `runtime/project/settings.py`.",
+    ]
+    for section in SECTIONS:
+        lines += ["", f"## [{section}]", "", "| setting | type | default | |", "| --- | --- | --- | --- |"]
+        for s in (s for s in settings() if s.section == section):
+            means = "; ".join(f'"{choice}": {what}' for choice, what in s.choices.items())
+            least = "" if s.least is None else f" (at least {s.least:g})"
+            default = "" if s.default == {} else f"`{_toml(s.default)}`"
+            kind = s.kind.replace("|", "\\|")
+            about = " ".join(part for part in (s.about, means, f"`{s.example}`" if s.example else "") if part)
+            lines.append(f"| `{s.name}` | {kind}{least} | {default} | {about} |")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    return f"{value:_}" if isinstance(value, int) else str(value)
