@@ -61,16 +61,14 @@ class Task:
     future: Future[Any]
     work: Callable[[], Any]
 
-    def run(self, failing: Exception | None = None, late: bool = False) -> None:
-        """Do it; or fail before it, or after it is done (`late`)."""
+    def run(self, failing: Exception | None = None) -> None:
+        """Do it, or fail."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
-            if failing is not None and not late:
-                raise failing
-            result = self.work()
             if failing is not None:
                 raise failing
+            result = self.work()
         except Exception as error:
             self.future.set_exception(error)
         else:
@@ -206,6 +204,8 @@ class Computed:
 
     def __init__(self, tables: MemoryTables, truth: Truth) -> None:
         self._tables, self._truth = tables, truth
+        self.late: Exception | None = None
+        """What the next batch fails with, after its files are written."""
 
     def __call__(self, work: BatchWork) -> Written:
         view, batch = work.view, work.batch
@@ -213,6 +213,9 @@ class Computed:
             there = self._tables.ahead(parent, batch.hi)
             assert there == self._truth.view(parent.name, batch.hi), f"{view.name} reads {parent.name} at {batch.hi}"
         written = Written(self._tables.write(self._rows(view, batch.lo, batch.hi, batch.whole)), (), Tally())
+        late, self.late = self.late, None
+        if late is not None:
+            raise late
         self._tables.computed(view, written)
         return written
 
