@@ -260,7 +260,7 @@ class World:
                 task.run()
             self.threads.tasks.clear()
             self.clock.now += 31.0 if turn % 20 == 19 else 0.3
-            if turn % 10 == 9 and self._at_rest():
+            if turn % 3 == 2 and self._at_rest():
                 return
         raise AssertionError(f"it does not come to rest: {self.engine.look()}")
 

@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import sqlglot
@@ -27,6 +27,11 @@ Evaluator = Callable[[Row], Value]
 
 def compiled(text: str, columns: Sequence[str]) -> Evaluator:
     """A function from rows over `columns` to the value of a Spark SQL expression."""
+    return _compiled(text, tuple(columns))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str, columns: tuple[str, ...]) -> Evaluator:
     return _compile(sqlglot.parse_one(text, read="spark"), list(columns))
 
 

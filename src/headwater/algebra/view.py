@@ -11,6 +11,7 @@ table does; then it is a table of VIEWS whose columns are UNTYPED.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import pyarrow as pa
@@ -121,16 +122,16 @@ class ViewDefinition:
         core = (o.core(c) for o in self.occurrences for c in o.columns)
         return frozenset(c for c in core if any(quoted(c) in expression for expression in said))
 
-    @property
+    @cached_property
     def tables(self) -> tuple[TableName, ...]:
         return tuple(dict.fromkeys(o.table for o in self.occurrences))
 
-    @property
+    @cached_property
     def base_tables(self) -> tuple[TableName, ...]:
         """The tables of sources that it reads itself."""
         return tuple(t for t in self.tables if not t.is_view)
 
-    @property
+    @cached_property
     def parents(self) -> tuple[ViewName, ...]:
         """The views it reads."""
         return tuple(ViewName(t.table) for t in self.tables if t.is_view)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -37,19 +38,19 @@ class ViewPlan:
         """The view's own columns."""
         return pa.schema([f for f in self.log if f.name not in (COUNT, SEQ)])
 
-    @property
+    @cached_property
     def auxiliary(self) -> pa.Schema | None:
         """The columns of its auxiliary view; a view that is recomputed needs none."""
         if self.view.aggregation is None or self.view.level is Level.PERIODIC:
             return None
         return auxiliary_schema(self.view.aggregation, self.types)
 
-    @property
+    @cached_property
     def base(self) -> frozenset[TableName]:
         """Every table of a source that can change it, by itself or through the views it reads."""
         return frozenset(self.view.base_tables).union(*(parent.base for parent in self.parents.values()))
 
-    @property
+    @cached_property
     def sources(self) -> tuple[SourceName, ...]:
         return tuple(sorted({table.source for table in self.base}))
 
