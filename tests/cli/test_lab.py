@@ -8,7 +8,7 @@ import pytest
 
 from cli.conftest import Headwater
 from headwater.lab.experiments import all_experiments
-from headwater.lab.figures import figure, figures
+from headwater.lab.histories.figures import figure, figures
 
 
 def test_list_names_everything(headwater: Headwater) -> None:

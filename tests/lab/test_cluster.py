@@ -8,13 +8,13 @@ from random import Random
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check, check_each
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.network import Link, Network, constant, exponential
-from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.world import Planned, World, after, table_name
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check, check_each
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import Link, Network, constant, exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
+from headwater.lab.worlds.world import Planned, World, after, table_name
 from headwater.maintenance.strategies.auxiliary import equal_groups, materialized, sweep_order
 from headwater.maintenance.strategies.cluster_naive import cluster_naive
 from headwater.maintenance.strategies.contract import Factory, Setting

@@ -21,12 +21,12 @@ import pytest
 
 from headwater.algebra.bag import Bag
 from headwater.lab.algorithms import ALGORITHMS, factory
-from headwater.lab.checker import check
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.live import Live
-from headwater.lab.live_database import LiveDatabase
-from headwater.lab.world import table_name
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.histories.history import History
+from headwater.lab.live.database import LiveDatabase
+from headwater.lab.live.run import Live
+from headwater.lab.worlds.world import table_name
 from headwater.model.errors import UsageError
 from headwater.model.names import SourceName
 from headwater.model.source import Source, SourceSpec

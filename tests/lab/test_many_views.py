@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.lab.checker import check, check_each
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check, check_each
 from headwater.lab.experiment import Run
 from headwater.lab.experiments import mvc_examples
-from headwater.lab.levels import Consistency
-from headwater.lab.many_views import PAINTING, SIMPLE, Plan, busy_star, delays, many_views, torn
-from headwater.lab.network import Link, Network, exponential, uniform
-from headwater.lab.simulation import Conditions, Simulation
+from headwater.lab.settings.many_views import PAINTING, SIMPLE, Plan, busy_star, delays, many_views, torn
+from headwater.lab.simulation.network import Link, Network, exponential, uniform
+from headwater.lab.simulation.simulator import Conditions, Simulation
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,19 +10,19 @@ from random import Random
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Run
 from headwater.lab.experiments.pullpush_counts import EXPERIMENT
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.mobile import ALGORITHMS as MOBILE
-from headwater.lab.mobile import INTERFERENCE, Load, Sleep, account, conditions, mobile_world
-from headwater.lab.network import Link, Network, constant, exponential, on_and_off, uniform
-from headwater.lab.propagation import _Covered
-from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
-from headwater.lab.tries import HOUSEKEEPING, Piling, Tally, tallied
-from headwater.lab.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.world import Planned, World
+from headwater.lab.histories.history import History
+from headwater.lab.settings.mobile import ALGORITHMS as MOBILE
+from headwater.lab.settings.mobile import INTERFERENCE, Load, Sleep, account, conditions, mobile_world
+from headwater.lab.settings.propagation import _Covered
+from headwater.lab.simulation.network import Link, Network, constant, exponential, on_and_off, uniform
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
+from headwater.lab.simulation.tries import HOUSEKEEPING, Piling, Tally, tallied
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
+from headwater.lab.worlds.world import Planned, World
 from headwater.maintenance.strategies.acknowledged import acknowledged
 from headwater.maintenance.strategies.contract import WAREHOUSE, Factory
 from headwater.maintenance.strategies.nested_sweep import nested_sweep

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
-from headwater.lab.cost_model import local_queries, remote_queries
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Run
 from headwater.lab.experiments import pvm_equations, pvm_fig22
-from headwater.lab.levels import Consistency
-from headwater.lab.network import constant
+from headwater.lab.settings.cost_model import local_queries, remote_queries
 from headwater.lab.settings.pvm import EVEN, Load, history
-from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import Planned, World, table_name
+from headwater.lab.simulation.network import constant
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import Planned, World, table_name
 from headwater.maintenance.strategies.contract import WAREHOUSE, Factory, Setting, Strategy
 from headwater.maintenance.strategies.pvm import AtOnce, Pvm, pvm
 from headwater.maintenance.strategies.pvm_cc import InOrder, pvm_cc

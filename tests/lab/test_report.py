@@ -10,9 +10,9 @@ import pytest
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.experiments import PAPERS, all_experiments
-from headwater.lab.plot import drawn, png, svg
-from headwater.lab.report import page, write
-from headwater.lab.running import REPORT, run_many
+from headwater.lab.reporting.plot import drawn, png, svg
+from headwater.lab.reporting.report import page, write
+from headwater.lab.reporting.running import REPORT, run_many
 
 QUICK = ("mvc-examples", "pvm-fig6-7", "pvm-fig15-16")
 

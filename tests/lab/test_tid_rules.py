@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiments.tid_lost_notifications import by_post, conditions
 from headwater.lab.experiments.tid_several_tables import split
-from headwater.lab.levels import Consistency
-from headwater.lab.network import Link, Network, exponential
-from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
-from headwater.lab.source import SourceDatabase
-from headwater.lab.workload import Mix, poisson, updates, weighted
-from headwater.lab.world import Planned, World, table_name
+from headwater.lab.simulation.network import Link, Network, exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
+from headwater.lab.worlds.source import SourceDatabase
+from headwater.lab.worlds.workload import Mix, poisson, updates, weighted
+from headwater.lab.worlds.world import Planned, World, table_name
 from headwater.maintenance.strategies.change_propagation import States, add, delete, states, terms
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,

@@ -21,11 +21,11 @@ from headwater.cli.screen import busy, grid, messages, results
 from headwater.model.errors import HeadwaterError, UsageError
 
 if TYPE_CHECKING:
+    from headwater.lab.checker.levels import Consistency
     from headwater.lab.experiment import Experiment
-    from headwater.lab.levels import Consistency
-    from headwater.lab.player import Played
-    from headwater.lab.report import Written
-    from headwater.lab.running import Tell
+    from headwater.lab.histories.player import Played
+    from headwater.lab.reporting.report import Written
+    from headwater.lab.reporting.running import Tell
 
 ALL = "all"
 HISTORIES = "histories"
@@ -44,7 +44,7 @@ def list_() -> None:
     from headwater.lab.algorithms import ALGORITHMS
     from headwater.lab.experiment import PAPERS
     from headwater.lab.experiments import all_experiments
-    from headwater.lab.figures import figures
+    from headwater.lab.histories.figures import figures
 
     screen = results()
     table = _named("experiment", "paper", "what it shows")
@@ -88,7 +88,7 @@ def run(
     Examples:  headwater lab run pvm-fig21   ·   headwater lab run all --out report
     """
     from headwater.lab.experiments import all_experiments
-    from headwater.lab.running import REPORT, run_many, run_one
+    from headwater.lab.reporting.running import REPORT, run_many, run_one
 
     known = all_experiments()
     chosen = list(known.values()) if name == ALL else [_experiment(name)]
@@ -115,10 +115,11 @@ def explain(
 
     Examples:  headwater lab explain pvm-fig22   ·   headwater lab explain sweep   ·   headwater lab explain levels
     """
-    from headwater.lab import levels, script
     from headwater.lab.algorithms import ALGORITHMS, explained
+    from headwater.lab.checker import levels
     from headwater.lab.experiments import all_experiments
-    from headwater.lab.figures import figure, figures
+    from headwater.lab.histories import script
+    from headwater.lab.histories.figures import figure, figures
 
     screen = results()
     name = name.lower()
@@ -166,9 +167,9 @@ def check(
     Examples:  headwater lab check pvm-fig6   ·   headwater lab check pvm-fig6 --strategy pvm   ·
     headwater lab check run.jsonl --at-least complete
     """
-    from headwater.lab.checker import check as judged
-    from headwater.lab.checker import check_each
-    from headwater.lab.recorded import is_recorded, read_history
+    from headwater.lab.checker.verdict import check as judged
+    from headwater.lab.checker.verdict import check_each
+    from headwater.lab.histories.recorded import is_recorded, read_history
 
     path = _history(file)
     named: Callable[[object], str] = str
@@ -221,8 +222,8 @@ def _compare(played: Played, expected: str, level: Consistency, strategy: str) -
 def _played(path: Path, strategy: str) -> tuple[Played, str]:
     """A hand-written history, told step by step."""
     from headwater.lab.algorithms import factory
-    from headwater.lab.player import play, shown
-    from headwater.lab.script import read_script
+    from headwater.lab.histories.player import play, shown
+    from headwater.lab.histories.script import read_script
 
     screen = results()
     script = read_script(path)
@@ -241,7 +242,7 @@ def _played(path: Path, strategy: str) -> tuple[Played, str]:
 
 
 def _history(name: str) -> Path:
-    from headwater.lab.figures import figure, figures
+    from headwater.lab.histories.figures import figure, figures
 
     if Path(name).is_file():
         return Path(name)
@@ -253,7 +254,7 @@ def _history(name: str) -> Path:
 
 
 def _level(name: str) -> Consistency:
-    from headwater.lab.levels import Consistency
+    from headwater.lab.checker.levels import Consistency
 
     known = {c.name.lower(): c for c in Consistency}
     if name.lower() not in known:
@@ -281,7 +282,7 @@ def record(
     Example:  headwater lab record --last 500 --out run.jsonl && headwater lab check run.jsonl
     """
     from headwater.cli.recording import recorded
-    from headwater.lab.recorded import write_history
+    from headwater.lab.histories.recorded import write_history
     from headwater.runtime.project import open_warehouse
     from headwater.runtime.recording import record as take
 

@@ -10,9 +10,9 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from headwater.lab.faults import no_compensation, no_negative_counters, no_retained_set, out_of_order
-from headwater.lab.levels import Consistency
-from headwater.lab.world import table_name
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.simulation.faults import no_compensation, no_negative_counters, no_retained_set, out_of_order
+from headwater.lab.worlds.world import table_name
 from headwater.maintenance.strategies.c_strobe import c_strobe
 from headwater.maintenance.strategies.contract import Factory, Setting, Strategy
 from headwater.maintenance.strategies.eca import eca

@@ -8,8 +8,8 @@ from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.settings.table4 import DISTANT, Algorithm, interfering, named
-from headwater.lab.simulation import simulate
-from headwater.lab.world import World
+from headwater.lab.simulation.simulator import simulate
+from headwater.lab.worlds.world import World
 
 ALGORITHMS = named("C-Strobe", "Strobe", "SWEEP", "POSSE", "PVM CC", "our wave")
 SOURCES = range(2, 8)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import ceil
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import HEADER, VALUE, History
+from headwater.lab.histories.history import HEADER, VALUE, History
 from headwater.lab.settings.cluster import ALONE, EVEN, PCS, RELATIONS, UPDATES, parallel, waiting
-from headwater.lab.simulation import simulate
+from headwater.lab.simulation.simulator import simulate
 
 QUEUES = ("assigned", "forwarded", "numbered")
 """Messages that copy updates to the PCs: UMQ(V)i, and UMQ(AVj)."""

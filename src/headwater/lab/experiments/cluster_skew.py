@@ -6,9 +6,9 @@ from random import Random
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.settings.cluster import DOMAIN, EVEN, RELATIONS, UPDATES, line
-from headwater.lab.simulation import simulate
-from headwater.lab.workload import Mix, every, updates, weighted
-from headwater.lab.world import World
+from headwater.lab.simulation.simulator import simulate
+from headwater.lab.worlds.workload import Mix, every, updates, weighted
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.auxiliary import equal_groups
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.equal_partition import equal_partition

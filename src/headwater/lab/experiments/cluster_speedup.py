@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.network import constant, exponential
 from headwater.lab.settings.cluster import (
     ALONE,
     EVEN,
@@ -17,7 +16,8 @@ from headwater.lab.settings.cluster import (
     parallel,
     waiting,
 )
-from headwater.lab.simulation import simulate
+from headwater.lab.simulation.network import constant, exponential
+from headwater.lab.simulation.simulator import simulate
 from headwater.maintenance.strategies.simple_parallel import simple_parallel
 
 VARYING = cluster(exponential(SERVICE))

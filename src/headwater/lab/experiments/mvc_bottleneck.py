@@ -6,9 +6,9 @@ from statistics import mean
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.many_views import Plan, busy_star, delays, many_views
-from headwater.lab.network import exponential
-from headwater.lab.simulation import Conditions, Simulation
+from headwater.lab.settings.many_views import Plan, busy_star, delays, many_views
+from headwater.lab.simulation.network import exponential
+from headwater.lab.simulation.simulator import Conditions, Simulation
 
 UPDATES = 1_500
 COST = 0.02

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import History
-from headwater.lab.mobile import ALGORITHMS, Algorithm, tries
-from headwater.lab.network import Link, Network, constant
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import chain, every, in_turn, updates
+from headwater.lab.histories.history import History
+from headwater.lab.settings.mobile import ALGORITHMS, Algorithm, tries
+from headwater.lab.simulation.network import Link, Network, constant
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import chain, every, in_turn, updates
 
 SOURCES = range(1, 9)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.mobile import (
+from headwater.lab.settings.mobile import (
     ACK_AFTER,
     ALGORITHMS,
     INTERFERENCE,
@@ -15,8 +15,8 @@ from headwater.lab.mobile import (
     conditions,
     mobile_world,
 )
-from headwater.lab.propagation import at_the_warehouse, composite
-from headwater.lab.tries import Tally, tallied
+from headwater.lab.settings.propagation import at_the_warehouse, composite
+from headwater.lab.simulation.tries import Tally, tallied
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 
 N = 4

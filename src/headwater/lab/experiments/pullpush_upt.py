@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.mobile import (
+from headwater.lab.settings.mobile import (
     ALGORITHMS,
     AWAKE,
     INTERFERENCE,
@@ -18,7 +18,7 @@ from headwater.lab.mobile import (
     conditions,
     mobile_world,
 )
-from headwater.lab.tries import tallied
+from headwater.lab.simulation.tries import tallied
 
 F = 0.1
 INTERVAL = 0.3

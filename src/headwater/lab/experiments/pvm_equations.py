@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from headwater.lab.cost_model import (
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.settings.cost_model import (
     local_queries,
     local_queries_of,
     local_share,
@@ -12,7 +13,6 @@ from headwater.lab.cost_model import (
     printed_local_queries_of,
     remote_queries,
 )
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.settings.pvm import EVEN, LOCAL, REMOTE, Load, history
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm

@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
+from headwater.lab.checker.lattice import Lattice, Vector
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import History, State
-from headwater.lab.lattice import Lattice, Vector
-from headwater.lab.levels import Consistency
-from headwater.lab.world import World, after, table_name
+from headwater.lab.histories.history import History, State
+from headwater.lab.worlds.world import World, after, table_name
 from headwater.maintenance.strategies.contract import Label, Update
 
 UPDATES = "xyz"

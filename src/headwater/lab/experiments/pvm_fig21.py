@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.lab.cost_model import pvm_time_simplified, update_time
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.settings.cost_model import pvm_time_simplified, update_time
 from headwater.lab.settings.pvm import REMOTE, UNIFORM, Load, even, varying
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from headwater.lab.cost_model import (
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.settings.cost_model import (
     most_updates,
     pvm_time_simplified,
     sweep_time,
     sweep_time_without_local,
     update_time,
 )
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.settings.pvm import LOCAL, REMOTE, Load, algorithms, times
 
 M, P = 2, 5

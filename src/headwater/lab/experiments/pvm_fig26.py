@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from headwater.lab.cost_model import arriving_time, pvm_time_simplified, sweep_time_without_local, update_time
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.settings.cost_model import arriving_time, pvm_time_simplified, sweep_time_without_local, update_time
 from headwater.lab.settings.pvm import REMOTE, Load, algorithms, times
 
 M, N, P = 2, 40, 5

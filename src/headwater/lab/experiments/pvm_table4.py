@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from headwater.lab.checker.levels import Consistency
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.features import HISTORIES, SOURCES, STEADY, UPDATES, M, Measured, measure
-from headwater.lab.levels import Consistency
+from headwater.lab.settings.features import HISTORIES, SOURCES, STEADY, UPDATES, M, Measured, measure
 from headwater.lab.settings.table4 import ALGORITHMS, P
 
 

@@ -6,10 +6,10 @@ from statistics import fmean
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.keyed import keyed_chain, keyed_updates
 from headwater.lab.settings.table4 import EVEN, Algorithm, named
-from headwater.lab.simulation import simulate
-from headwater.lab.workload import Mix, every, in_turn
+from headwater.lab.simulation.simulator import simulate
+from headwater.lab.worlds.keyed import keyed_chain, keyed_updates
+from headwater.lab.worlds.workload import Mix, every, in_turn
 
 ALGORITHMS = named("Strobe", "C-Strobe", "SWEEP", "POSSE", "PVM CC", "our wave")
 M = 3

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.network import Delay, Link, Network, constant, exponential
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, poisson, updates, weighted
-from headwater.lab.world import World, after
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import Delay, Link, Network, constant, exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import Mix, chain, poisson, updates, weighted
+from headwater.lab.worlds.world import World, after
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Effects,

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.network import exponential
-from headwater.lab.simulation import Capacity, Conditions, Simulation
-from headwater.lab.workload import Mix, every, poisson, updates, weighted
-from headwater.lab.world import World
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation
+from headwater.lab.worlds.workload import Mix, every, poisson, updates, weighted
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Ask,

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.experiments.tid_several_tables import several
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.mobile import Load, conditions, mobile_world
-from headwater.lab.network import Link, Network, exponential, uniform
+from headwater.lab.histories.history import History
 from headwater.lab.settings.cluster import EVEN, RELATIONS, waiting
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World
+from headwater.lab.settings.mobile import Load, conditions, mobile_world
+from headwater.lab.simulation.network import Link, Network, exponential, uniform
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.equal_partition import equal_partition
 from headwater.maintenance.strategies.frequency_partition import frequency_partition

@@ -10,10 +10,10 @@ from dataclasses import replace
 from random import Random
 
 from headwater.algebra.bag import Bag
-from headwater.lab.network import Delay, Link, Network, constant
-from headwater.lab.simulation import Capacity, Conditions
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World
+from headwater.lab.simulation.network import Delay, Link, Network, constant
+from headwater.lab.simulation.simulator import Capacity, Conditions
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.cluster_naive import pc
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.equal_partition import equal_partition

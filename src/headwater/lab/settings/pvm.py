@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from headwater.lab.history import History
-from headwater.lab.network import constant, exponential, uniform
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import constant, exponential, uniform
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.algebra.bag import Bag, Row
-from headwater.lab.history import History, Message, State
-from headwater.lab.read_committed import ReadCommitted
-from headwater.lab.script import Script, Step, changes_of, rows_of
-from headwater.lab.source import SourceDatabase
+from headwater.lab.histories.history import History, Message, State
+from headwater.lab.histories.read_committed import ReadCommitted
+from headwater.lab.histories.script import Script, Step, changes_of, rows_of
+from headwater.lab.worlds.source import SourceDatabase
 from headwater.maintenance.strategies.contract import (
     Answer,
     Ask,

@@ -18,10 +18,10 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from headwater.lab.history import History, Message, Service, State
-from headwater.lab.network import Delay, Link, Network, constant
-from headwater.lab.source import SourceDatabase
-from headwater.lab.world import Planned, World
+from headwater.lab.histories.history import History, Message, Service, State
+from headwater.lab.simulation.network import Delay, Link, Network, constant
+from headwater.lab.worlds.source import SourceDatabase
+from headwater.lab.worlds.world import Planned, World
 from headwater.maintenance.strategies.contract import (
     Answer,
     Ask,

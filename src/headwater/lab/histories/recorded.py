@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.algebra.bag import Bag
-from headwater.lab.history import History, State
-from headwater.lab.world import defined
+from headwater.lab.histories.history import History, State
+from headwater.lab.worlds.world import defined
 from headwater.maintenance.strategies.contract import Label, Update
 from headwater.model.errors import HeadwaterError, UsageError
 from headwater.model.names import SourceName, TableName

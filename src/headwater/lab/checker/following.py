@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from headwater.algebra.bag import Bag, Row
-from headwater.lab.history import History
-from headwater.lab.lattice import Vector
-from headwater.lab.source_states import MASK, Contents, SourceStates
+from headwater.lab.checker.lattice import Vector
+from headwater.lab.checker.source_states import MASK, Contents, SourceStates
+from headwater.lab.histories.history import History
 
 
 class Warehouse:

@@ -14,9 +14,9 @@ from html import escape
 from pathlib import Path
 
 from headwater.lab.algorithms import ALGORITHMS
+from headwater.lab.checker.levels import Consistency
 from headwater.lab.experiment import PAPERS, Claim, Experiment, Findings
-from headwater.lab.levels import Consistency
-from headwater.lab.plot import drawn, png, svg
+from headwater.lab.reporting.plot import drawn, png, svg
 
 
 @dataclass(frozen=True)

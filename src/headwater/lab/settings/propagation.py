@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from headwater.lab.history import History, Message, Service
+from headwater.lab.histories.history import History, Message, Service
 from headwater.maintenance.strategies.contract import Label, Node
 
 Interval = tuple[float, float]

@@ -15,9 +15,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from headwater.algebra.bag import Row
-from headwater.lab.history import History, Message
-from headwater.lab.network import Link, Network, constant, on_and_off
-from headwater.lab.propagation import (
+from headwater.lab.histories.history import History, Message
+from headwater.lab.settings.propagation import (
     Path,
     Paths,
     at_the_sources,
@@ -27,10 +26,11 @@ from headwater.lab.propagation import (
     composite,
     of_its_own,
 )
-from headwater.lab.simulation import Capacity, Conditions
-from headwater.lab.tries import HOUSEKEEPING
-from headwater.lab.workload import Mix, updates
-from headwater.lab.world import World
+from headwater.lab.simulation.network import Link, Network, constant, on_and_off
+from headwater.lab.simulation.simulator import Capacity, Conditions
+from headwater.lab.simulation.tries import HOUSEKEEPING
+from headwater.lab.worlds.workload import Mix, updates
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.acknowledged import acknowledged
 from headwater.maintenance.strategies.contract import WAREHOUSE, Factory
 from headwater.maintenance.strategies.nested_sweep import nested_sweep

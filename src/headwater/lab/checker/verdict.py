@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from headwater.algebra.evaluate import DIGITS
-from headwater.lab import witness
-from headwater.lab.boxes import Boxes
-from headwater.lab.following import Followed, Follower, Warehouse
-from headwater.lab.history import History
-from headwater.lab.lattice import Vector, below
-from headwater.lab.levels import Consistency, strongest
-from headwater.lab.search import Found, Hashes, best_first, by_boxes, each_by_boxes, step_by_step
-from headwater.lab.source_states import SourceStates, Spent
-from headwater.lab.witness import Moment, Witness
+from headwater.lab.checker import witness
+from headwater.lab.checker.boxes import Boxes
+from headwater.lab.checker.following import Followed, Follower, Warehouse
+from headwater.lab.checker.lattice import Vector, below
+from headwater.lab.checker.levels import Consistency, strongest
+from headwater.lab.checker.search import Found, Hashes, best_first, by_boxes, each_by_boxes, step_by_step
+from headwater.lab.checker.source_states import SourceStates, Spent
+from headwater.lab.checker.witness import Moment, Witness
+from headwater.lab.histories.history import History
 from headwater.maintenance.strategies.contract import Node
 from headwater.model.errors import UnknownName
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headwater.algebra.bag import Bag, Row
-from headwater.lab.world import World, table_name
+from headwater.lab.worlds.world import World, table_name
 from headwater.model.errors import HeadwaterError, UsageError
 from headwater.model.names import TableName
 

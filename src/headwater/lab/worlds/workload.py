@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from headwater.algebra.bag import Bag, Row
-from headwater.lab.world import Planned, World
+from headwater.lab.worlds.world import Planned, World
 from headwater.model.names import TableName
 
 

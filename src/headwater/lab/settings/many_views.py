@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.spj import Spj, weight
-from headwater.lab.history import History, State
-from headwater.lab.network import Delay
-from headwater.lab.workload import every, in_turn, updates
-from headwater.lab.world import World
+from headwater.lab.histories.history import History, State
+from headwater.lab.simulation.network import Delay
+from headwater.lab.worlds.workload import every, in_turn, updates
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Commit,

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from headwater.lab.history import Message
-from headwater.lab.network import Network
-from headwater.lab.simulation import Conditions, Simulation
-from headwater.lab.world import World
+from headwater.lab.histories.history import Message
+from headwater.lab.simulation.network import Network
+from headwater.lab.simulation.simulator import Conditions, Simulation
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.contract import Factory, Node
 
 HOUSEKEEPING = ("acknowledgement", "applied")

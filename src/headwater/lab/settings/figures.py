@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.lab.algorithms import factory
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Claim, Findings, Panel, Run
-from headwater.lab.figures import figure
-from headwater.lab.levels import Consistency
-from headwater.lab.player import play, shown
-from headwater.lab.script import read_script
+from headwater.lab.histories.figures import figure
+from headwater.lab.histories.player import play, shown
+from headwater.lab.histories.script import read_script
 
 
 def played(run: Run, names: Sequence[str], notes: Sequence[str] = ()) -> Findings:

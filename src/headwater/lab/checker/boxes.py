@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.algebra.bag import Row
-from headwater.lab.lattice import Vector, below
-from headwater.lab.source_states import Contents, SourceStates, Spent
+from headwater.lab.checker.lattice import Vector, below
+from headwater.lab.checker.source_states import Contents, SourceStates, Spent
 
 Numbers = NDArray[np.int64]
 Wanted = Numbers | None

@@ -32,9 +32,9 @@ import pyarrow as pa
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.spj import Spj, weight
-from headwater.lab.history import History, Message, State
-from headwater.lab.live_database import LiveDatabase
-from headwater.lab.world import defined
+from headwater.lab.histories.history import History, Message, State
+from headwater.lab.live.database import LiveDatabase
+from headwater.lab.worlds.world import defined
 from headwater.maintenance.strategies.contract import (
     Answer,
     Ask,

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from random import Random
 
-from headwater.lab.checker import check
-from headwater.lab.history import History
-from headwater.lab.keyed import keyed_chain, keyed_updates
-from headwater.lab.levels import Consistency, strongest
-from headwater.lab.network import Link, Network, exponential
+from headwater.lab.checker.levels import Consistency, strongest
+from headwater.lab.checker.verdict import check
+from headwater.lab.histories.history import History
 from headwater.lab.settings.table4 import (
     DISTANT,
     EVEN,
     Algorithm,
     interfering,
 )
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, poisson, weighted
+from headwater.lab.simulation.network import Link, Network, exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.keyed import keyed_chain, keyed_updates
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, weighted
 from headwater.maintenance.strategies.contract import Label
 from headwater.model.errors import HeadwaterError
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from headwater.lab.experiment import Experiment, Run
 from headwater.lab.experiments import all_experiments
-from headwater.lab.report import Written, page, write
+from headwater.lab.reporting.report import Written, page, write
 from headwater.model.errors import HeadwaterError
 
 Tell = Callable[[str, int, int], None]

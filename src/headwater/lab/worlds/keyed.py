@@ -9,8 +9,8 @@ from functools import cache
 from random import Random
 
 from headwater.algebra.bag import Bag, Row
-from headwater.lab.workload import Mix
-from headwater.lab.world import Planned, World
+from headwater.lab.worlds.workload import Mix
+from headwater.lab.worlds.world import Planned, World
 from headwater.model.names import TableName
 
 

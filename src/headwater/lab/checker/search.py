@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headwater.lab.boxes import Boxes
-from headwater.lab.lattice import Vector, below
-from headwater.lab.source_states import MASK, Contents, SourceStates, Spent
+from headwater.lab.checker.boxes import Boxes
+from headwater.lab.checker.lattice import Vector, below
+from headwater.lab.checker.source_states import MASK, Contents, SourceStates, Spent
 
 
 @dataclass

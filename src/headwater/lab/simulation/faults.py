@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.algebra.bag import Bag
-from headwater.lab.levels import Consistency
-from headwater.lab.network import Link, Network, exponential
-from headwater.lab.simulation import Capacity, Conditions
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.simulation.network import Link, Network, exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Commit,

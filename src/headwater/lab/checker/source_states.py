@@ -19,9 +19,9 @@ from random import Random
 
 from headwater.algebra import Bag, Relation, Row, ViewDefinition, evaluate_all
 from headwater.algebra.spj import Key, Partial, Spj, key_of
-from headwater.lab.grouped import Grouped
-from headwater.lab.lattice import Lattice, Vector
-from headwater.lab.versions import Versions
+from headwater.lab.checker.grouped import Grouped
+from headwater.lab.checker.lattice import Lattice, Vector
+from headwater.lab.checker.versions import Versions
 from headwater.maintenance.strategies.contract import Update
 from headwater.model.errors import UsageError
 from headwater.model.names import TableName, ViewName

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.algebra.bag import Bag
-from headwater.lab.following import Apart
-from headwater.lab.lattice import Vector
-from headwater.lab.levels import Consistency
-from headwater.lab.source_states import Contents, SourceStates
+from headwater.lab.checker.following import Apart
+from headwater.lab.checker.lattice import Vector
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.source_states import Contents, SourceStates
 from headwater.maintenance.strategies.contract import Label, Update
 
 EXHAUSTIVE = 300

@@ -16,7 +16,7 @@ from headwater.algebra.bag import Bag, Row
 from headwater.algebra.evaluate import DIGITS, aggregator
 from headwater.algebra.spj import Spj
 from headwater.algebra.view import AggregateCall, Aggregation, Output, ViewDefinition, quoted
-from headwater.lab.lattice import Vector
+from headwater.lab.checker.lattice import Vector
 from headwater.model.names import TableName
 
 Values = dict[Row, int]
