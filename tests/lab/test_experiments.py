@@ -10,7 +10,7 @@ from numbers import Number
 
 import pytest
 
-from headwater.lab.experiment import Run
+from headwater.lab.experiment import ClaimKind, Run
 from headwater.lab.experiments import all_experiments
 
 LONG = {
@@ -33,6 +33,9 @@ def test_an_experiment(name: str) -> None:
         assert claim.said
         assert claim.measured
         assert claim.holds or claim.why, f"{claim.said}: why not?"
+        if claim.kind is ClaimKind.IDENTITY:
+            assert claim.holds, f"{claim.said}: the lab is not built as it says"
+            assert claim.why, f"{claim.said}: by which construction?"
     for panel in findings.panels:
         assert panel.cells or all(points for points in panel.series.values())
     if told:

@@ -88,6 +88,7 @@ def run(
     Examples:  headwater lab run pvm-fig21   ·   headwater lab run all --out report
     """
     from headwater.lab.experiments import all_experiments
+    from headwater.lab.reporting.report import summary
     from headwater.lab.reporting.running import REPORT, run_many, run_one
 
     known = all_experiments()
@@ -101,8 +102,7 @@ def run(
         _print_claims(experiment, what, brief=name == ALL)
     took = time.monotonic() - started
     where = out / REPORT if name == ALL else Path(written[0].folder)
-    held, of = sum(w.held for w in written), sum(len(w.claims) for w in written)
-    messages().print(f"{held} of {of} claims hold; {took:.0f} s; see {where}", style="bold", markup=False)
+    messages().print(f"{summary(written)}; {took:.0f} s; see {where}", style="bold", markup=False)
 
 
 @app.command()
@@ -320,19 +320,20 @@ def _experiment(name: str, others: Sequence[str] = ()) -> Experiment:
 
 
 def _print_claims(experiment: Experiment, written: Written, brief: bool) -> None:
+    from headwater.lab.reporting.report import counted, mark, reason
+
     screen = results()
-    state = "green" if written.held == len(written.claims) else "yellow"
-    counts = f"[{state}]{written.held}/{len(written.claims)}[/]"
+    state = "green" if written.confirmed == written.measured else "yellow"
+    counts = f"[{state}]{counted(written)}[/]"
     screen.print(f"[bold]{escape(experiment.name)}[/] {counts} [dim]{escape(experiment.title)}[/]")
     for claim in written.claims:
         if brief and claim.holds:
             continue
-        screen.print(
-            Text.assemble(("  ✓ " if claim.holds else "  ✗ ", "green" if claim.holds else "yellow"), claim.said)
-        )
+        color = "green" if claim.confirmed else "dim" if claim.holds else "yellow"
+        screen.print(Text.assemble((f"  {mark(claim)} ", color), claim.said))
         screen.print(Padding(Text.assemble(("measured: ", "dim"), claim.measured), (0, 0, 0, 4), expand=False))
         if claim.why:
-            screen.print(Padding(Text.assemble(("why: ", "dim"), claim.why), (0, 0, 0, 4), expand=False))
+            screen.print(Padding(Text.assemble((f"{reason(claim)}: ", "dim"), claim.why), (0, 0, 0, 4), expand=False))
     if not brief:
         for note in written.notes:
             screen.print(Padding(Text(note), (1, 0, 0, 2), expand=False))

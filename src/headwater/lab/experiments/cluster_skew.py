@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
 from headwater.lab.settings.cluster import DOMAIN, EVEN, RELATIONS, UPDATES, line
 from headwater.lab.simulation.simulator import simulate
 from headwater.lab.worlds.workload import Mix, every, updates, weighted
@@ -123,10 +123,11 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
             + ", ".join(f"{row['equal, critical']:.0f} / {row['frequency, critical']:.0f}" for row in skewed)
             + ".",
         ),
-        Claim(
+        identity(
             "the simple algorithm keeps the work load of all PCs even",
             f"time of the simple parallel algorithm for exponents {exponents}: {each('simple parallel')}",
             max(r["simple parallel"] for r in rows) < 1.1 * min(r["simple parallel"] for r in rows),
+            "an update takes n − 1 questions of the same time wherever it is from, and goes to whichever PC is next",
         ),
     ]
 

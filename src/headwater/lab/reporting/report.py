@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headwater.lab.algorithms import ALGORITHMS
 from headwater.lab.checker.levels import Consistency
-from headwater.lab.experiment import PAPERS, Claim, Experiment, Findings
+from headwater.lab.experiment import PAPERS, Claim, ClaimKind, Experiment, Findings
 from headwater.lab.reporting.plot import drawn, png, svg
 
 
@@ -31,8 +31,26 @@ class Written:
     rows: int
 
     @property
-    def held(self) -> int:
-        return sum(1 for c in self.claims if c.holds)
+    def measured(self) -> int:
+        """Claims that could have failed."""
+        return sum(1 for c in self.claims if c.kind is ClaimKind.MEASURED)
+
+    @property
+    def confirmed(self) -> int:
+        return sum(1 for c in self.claims if c.confirmed)
+
+    @property
+    def identities(self) -> int:
+        """Claims that are true by construction."""
+        return len(self.claims) - self.measured
+
+
+def summary(written: Sequence[Written]) -> str:
+    """What a run confirmed. Identities are told apart: they confirm nothing."""
+    confirmed, measured = sum(w.confirmed for w in written), sum(w.measured for w in written)
+    identities = sum(w.identities for w in written)
+    apart = f"; {identities} more {'is' if identities == 1 else 'are'} true by construction" if identities else ""
+    return f"{confirmed} of {measured} measured claims hold{apart}"
 
 
 def write(experiment: Experiment, findings: Findings, out: Path, seed: int) -> Written:
@@ -70,14 +88,21 @@ def claims_text(experiment: Experiment, findings: Findings, seed: int) -> str:
         who = "we say" if experiment.paper == "ours" else "the paper"
         lines += [f"- {mark(claim)} {who}: {claim.said}", f"  measured: {claim.measured}"]
         if claim.why:
-            lines.append(f"  why: {claim.why}")
+            lines.append(f"  {reason(claim)}: {claim.why}")
     for note in findings.notes:
         lines += ["", note]
     return "\n".join(lines) + "\n"
 
 
 def mark(claim: Claim) -> str:
-    return "✓" if claim.holds else "✗"
+    """✓ confirmed, = true by construction, ✗ not so."""
+    if not claim.holds:
+        return "✗"
+    return "✓" if claim.kind is ClaimKind.MEASURED else "="
+
+
+def reason(claim: Claim) -> str:
+    return "why" if claim.kind is ClaimKind.MEASURED else "true by construction"
 
 
 def page(experiments: Sequence[Experiment], written: Sequence[Written], seed: int) -> str:
@@ -85,8 +110,6 @@ def page(experiments: Sequence[Experiment], written: Sequence[Written], seed: in
     by_name = {w.experiment: w for w in written}
     shown = [e for e in experiments if e.name in by_name]
     papers = list(dict.fromkeys(e.paper for e in shown))
-    total = sum(len(w.claims) for w in written)
-    held = sum(w.held for w in written)
     contents = "".join(
         f"<h3>{_headed(p)}</h3><ul>" + "".join(_entry(e, by_name[e.name]) for e in shown if e.paper == p) + "</ul>"
         for p in papers
@@ -103,8 +126,7 @@ def page(experiments: Sequence[Experiment], written: Sequence[Written], seed: in
         contents=contents,
         body=body,
         seed=seed,
-        total=total,
-        held=held,
+        summary=summary(written),
         experiments=len(shown),
     )
 
@@ -141,17 +163,27 @@ SYMBOLS = (
 
 
 def _entry(experiment: Experiment, written: Written) -> str:
-    state = "all" if written.held == len(written.claims) else "some"
+    state = "all" if written.confirmed == written.measured else "some"
     return (
         f'<li><a href="#{experiment.name}">{escape(experiment.title)}</a> <small>{escape(experiment.shows)}</small>'
-        f'<span class="count {state}">{written.held}/{len(written.claims)}</span></li>'
+        f'<span class="count {state}">{counted(written)}</span></li>'
     )
+
+
+def counted(written: Written) -> str:
+    """`5/6 +2=`: five of six measured claims hold, two more are true by construction."""
+    found = [f"{written.confirmed}/{written.measured}"] if written.measured else []
+    return " ".join([*found, *([f"+{written.identities}="] if written.identities else [])])
 
 
 def _section(experiment: Experiment, written: Written) -> str:
     claims = "".join(
-        f'<tr class="{"yes" if c.holds else "no"}"><td>{mark(c)}</td><td>{_text(c.said)}</td><td>{_text(c.measured)}'
-        + (f'<p class="why">{_text(c.why)}</p>' if c.why else "")
+        f'<tr class="{_shade(c)}"><td>{mark(c)}</td><td>{_text(c.said)}</td><td>{_text(c.measured)}'
+        + (
+            f'<p class="why">{_text(c.why if c.kind is ClaimKind.MEASURED else f"True by construction: {c.why}")}</p>'
+            if c.why
+            else ""
+        )
         + "</td></tr>"
         for c in written.claims
     )
@@ -171,6 +203,10 @@ def _section(experiment: Experiment, written: Written) -> str:
 ({written.rows} rows) · <a href="{experiment.name}/plot.svg">plot.svg</a> ·
 <a href="{experiment.name}/plot.png">plot.png</a> · <a href="#top">top</a></p>
 </article>"""
+
+
+def _shade(claim: Claim) -> str:
+    return "yes" if claim.confirmed else "same" if claim.holds else "no"
 
 
 def _text(text: str) -> str:
@@ -206,6 +242,7 @@ table.claims { border-collapse: collapse; width: 100%; }
 .claims th { text-align: left; color: var(--soft); font-weight: 500; }
 .claims td, .claims th { border-top: 1px solid var(--line); padding: 6px 10px 6px 0; vertical-align: top; }
 .claims td:nth-child(2) { width: 44%; } .claims tr.yes td:first-child { color: #2f7d4f; }
+.claims tr.same { color: var(--soft); }
 .claims tr.no td:first-child { color: #b3541e; font-weight: 700; } .why { margin: 4px 0 0; color: var(--soft); }
 pre { background: #f5f7f9; padding: 12px; border-radius: 6px; overflow-x: auto; font-size: 13px; line-height: 1.4; }
 a { color: var(--ours); } .files, .about { color: var(--soft); font-size: 13px; }
@@ -217,8 +254,9 @@ _PAGE = """<!doctype html>
 <body id="top"><main>
 <h1>Headwater lab</h1>
 <p class="about">{experiments} experiments of five papers on view maintenance, run again in virtual time, seed {seed}.
-{held} of {total} claims hold here, the papers' and ours; where one does not, the page says why. Times are those of the
-simulated clock. Made by <code>headwater lab run all --seed {seed}</code>.</p>
+{summary} here, the papers' and ours; where one does not hold (✗), the page says why, and where one could not fail (=),
+by which construction. Times are those of the simulated clock. Made by
+<code>headwater lab run all --seed {seed}</code>.</p>
 <details><summary>Words: levels, algorithms, symbols</summary>{words}</details>
 <nav>{contents}</nav>
 {body}
