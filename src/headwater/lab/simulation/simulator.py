@@ -99,8 +99,7 @@ class Simulation:
         self.strategy = strategy
         self.conditions = conditions
         self.now = 0.0
-        content = {spj.name: spj.evaluate(world.initial) for spj in world.compiled}
-        self.history = History(world.columns, world.views, world.initial, content)
+        self.history = History(world.columns, world.views, world.initial, world.content)
         self.history.messages = self._messages = [] if messages is None else messages
         self._random = Random(seed)
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []

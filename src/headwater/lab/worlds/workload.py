@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from headwater.algebra.bag import Bag, Row
@@ -25,6 +25,14 @@ def chain(m: int, rows: int = 20, domain: int = 10, seed: int = 0) -> World:
     pairs = [(a, b) for a in range(domain) for b in range(domain)]
     held = {name: random.sample(pairs, min(rows, len(pairs))) for name in tables}
     return World.of(tables, {"V": f"SELECT {select} FROM {joins}"}, held)
+
+
+def paired_chain(m: int, rows: int, seed: int = 0) -> World:
+    """The same chain, each value once in every column: a row has exactly one partner in each neighbour."""
+    random, world = Random(seed), chain(m, 1, 1)
+    values = range(rows)
+    held = {t: Bag.of(zip(values, random.sample(values, rows), strict=True)) for t in world.columns}
+    return replace(world, initial=held)
 
 
 @dataclass(frozen=True)

@@ -55,14 +55,24 @@ class World:
     def compiled(self) -> tuple[Spj, ...]:
         return tuple(Spj(view, self.columns) for view in self.views)
 
+    @cached_property
+    def content(self) -> Mapping[str, Bag]:
+        """The views at the beginning."""
+        return {spj.name: spj.evaluate(self.initial) for spj in self.compiled}
+
     def setting(self, view: int = 0) -> Setting:
         """What a strategy for one of the views knows at the beginning."""
         spj = self.compiled[view]
         return Setting(spj, tuple(str(t.source) for t in spj.tables), self.initial)
 
     def having(self, transactions: Iterable[Planned]) -> World:
-        """The same world, where these happen."""
-        return replace(self, transactions=tuple(sorted(transactions, key=lambda t: t.at)))
+        """The same world, where these happen. What has been computed of it stays: no transaction is in it."""
+        other = replace(self, transactions=tuple(sorted(transactions, key=lambda t: t.at)))
+        other.__dict__.update({name: self.__dict__[name] for name in _COMPUTED if name in self.__dict__})
+        return other
+
+
+_COMPUTED = ("sources", "compiled", "content")
 
 
 def after(tables: Mapping[TableName, Bag], transactions: Iterable[Planned | Update]) -> dict[TableName, Bag]:
