@@ -264,8 +264,8 @@ def test_the_parts_of_the_update_propagation_time() -> None:
     # the notice carries SX; a question the partial, an answer the longer one
     nested = 0.15 + 0.001 * (4 + one + two + two + three)
     assert upt["Nested SWEEP"].network == pytest.approx(nested)
-    # with t_k, t_k+1 and i: to S1, then to S3, then to the warehouse
-    assert upt["Pure-Push"].network == pytest.approx(0.09 + 0.001 * (one + two + three + 3 * 3))
+    # with t_k, t_k+1 and i, and the tuple's cr and dr: to S1, then to S3, then to the warehouse
+    assert upt["Pure-Push"].network == pytest.approx(0.09 + 0.001 * (one + two + three + 3 * 3 + 3 * 2))
     # with t_k and t_k+1: to S3 (or S1), then to the warehouse
     assert upt["Pull-Push"].network == pytest.approx(0.06 + 0.001 * (one + two + 2 * 2))
     assert upt["Pull-Push"].halves == pytest.approx(upt["Pull-Push"].network)
