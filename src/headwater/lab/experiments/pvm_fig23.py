@@ -88,7 +88,8 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
             "each line has a turning point, where it flattens: at the query capability, p = m",
             "within 5 % of its lowest T from p = "
             + " with even sources, from p = ".join(
-                ", ".join(f"{p} (m = {m})" for m, p in turns.items()) for turns in turning.values()
+                ", ".join(f"{p if p in PARALLEL else 'none'} (m = {m})" for m, p in turns.items())
+                for turns in turning.values()
             )
             + " with varying ones",
             all(m <= p <= m + 3 for turns in turning.values() for m, p in turns.items()),
