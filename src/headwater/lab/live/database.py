@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +14,14 @@ import pyarrow as pa
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.spj import Find, Key, index
 from headwater.maintenance.strategies.contract import Label, Update
+from headwater.model.errors import UsageError
 from headwater.model.names import Position, TableName
 from headwater.model.source import COUNT, ORDINAL, Question, Source
 
 LIMIT, CHUNK = 10_000, 100_000
 """Changes that one poll brings, and rows that one scan reads, at most."""
+MOST = 200_000
+"""Rows of a table, at most: this is for looking at an algorithm, not for copying a database."""
 
 
 class LiveDatabase:
@@ -29,6 +32,8 @@ class LiveDatabase:
         self._schemas = schemas
         self._log: list[Update] = []
         self._delta: dict[str, Update] = {}
+        self.rows_read = 0
+        """Rows that the source has answered with."""
         self._polled: list[tuple[int, Position]] = [(0, source.position())]
         """Where polls ended: how many transactions had been told, and the source's own word for it."""
 
@@ -96,7 +101,7 @@ class LiveDatabase:
                 keys = _keys(fields, key if len(fields) > 1 else (key,)) if fields else None
                 if keys is not None:
                     question = Question(table, tuple(keys.column_names), keys, tuple(names))
-                    found[key] = _bag(self._source.ask(question, at), names)
+                    found[key] = self._bag(self._source.ask(question, at), names)
                 else:
                     found[key] = Bag() if fields else self._scan(table, at)
             return found[key]
@@ -105,12 +110,27 @@ class LiveDatabase:
 
     def _scan(self, table: TableName, at: Position) -> Bag:
         names, chunks = self._schemas[table].names, self._source.chunks(table, CHUNK)
-        return _bag((batch for chunk in chunks for batch in self._source.scan(chunk, names, at)), names)
+        batches = (batch for chunk in chunks for batch in self._source.scan(chunk, names, at))
+        return self._bag(self._few(table, batches), names)
 
+    def _few(self, table: TableName, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            if rows > MOST:
+                raise UsageError(
+                    f"{table} has more than {MOST:,} rows, and everything is kept in memory here",
+                    "choose a view over smaller tables",
+                )
+            yield batch
 
-def _bag(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Bag:
-    """The fold of an answer."""
-    return Bag.summed(pair for b in batches for pair in zip(_rows(b, names), b.column(COUNT).to_pylist(), strict=True))
+    def _bag(self, batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Bag:
+        """The fold of an answer."""
+        pairs: list[tuple[Row, int]] = []
+        for batch in batches:
+            self.rows_read += batch.num_rows
+            pairs.extend(zip(_rows(batch, names), batch.column(COUNT).to_pylist(), strict=True))
+        return Bag.summed(pairs)
 
 
 def _rows(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> Iterable[Row]:
