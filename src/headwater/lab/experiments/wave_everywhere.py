@@ -13,6 +13,8 @@ from headwater.lab.experiments.tid_several_tables import several
 from headwater.lab.histories.history import History
 from headwater.lab.settings.cluster import EVEN, RELATIONS, waiting
 from headwater.lab.settings.mobile import Load, conditions, mobile_world
+from headwater.lab.settings.pvm import Load as PvmLoad
+from headwater.lab.settings.pvm import busy as pvm_world
 from headwater.lab.simulation.network import Link, Network, exponential, uniform
 from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
 from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
@@ -52,9 +54,8 @@ class Place:
 
 def places(seed: int) -> Sequence[Place]:
     """The papers' settings."""
-    sparse, dense = chain(4, 20, 20, seed), chain(4, 12, 6, seed)
-    burst = updates(sparse, 60, in_turn(sparse.sources), every(0.0), seed, Mix(0.5, domain=20))
-    steady = updates(sparse, 80, in_turn(sparse.sources), every(1.5), seed, Mix(0.5, domain=20))
+    burst, steady = pvm_world(PvmLoad(4, 60), seed), pvm_world(PvmLoad(4, 80, interval=1.5), seed)
+    dense = chain(4, 12, 6, seed)
     crowded = updates(dense, 80, in_turn(dense.sources), every(1.5), seed, Mix(0.5, domain=6))
     tables = several(3, seed)
     tables = updates(tables, 40, in_turn(tables.sources), every(2.0), seed, Mix(0.5, 2, 6))
