@@ -7,18 +7,21 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
+import psycopg
 import pytest
 
 from cli.conftest import Headwater
 from headwater.cli import lab_live
 from headwater.lab.experiments import all_experiments
 from headwater.lab.histories.figures import figure, figures
+from postgres_server import PostgresServer
 
 
 def test_list_names_everything(headwater: Headwater) -> None:
@@ -241,3 +244,30 @@ def test_live_installs_nothing(headwater: Headwater, shop: Path) -> None:
     with closing(sqlite3.connect(shop / "shop.db")) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
     assert not [name for (name,) in tables if "headwater" in name]
+
+
+@pytest.mark.postgres
+def test_live_on_postgresql_beside_sqlite(headwater: Headwater, shop: Path, postgres: PostgresServer) -> None:
+    url = postgres.create_database("lab_live")
+    settings = f'[sources.shop]\nurl = "{url}"\n[sources.crm]\nurl = "sqlite:///crm.db"\n'
+    (shop / "headwater.toml").write_text(settings, encoding="utf-8")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE orders (id int PRIMARY KEY, customer int, item text, open int)")
+        assert headwater("setup", "--project", shop).exit_code == 0
+        over = threading.Event()
+
+        def write() -> None:
+            for n in count(1):
+                connection.execute("INSERT INTO orders VALUES (%s, %s, 'more', %s)", (n, 1 + n % 3, n % 2))
+                if over.wait(0.05):
+                    return
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            result = headwater("lab", "live", shop, "open_orders", "--transactions", 6, "--seconds", 60)
+        finally:
+            over.set()
+            writer.join()
+    assert result.exit_code == 0, result.output
+    assert "verdict: complete consistency" in result.stdout
