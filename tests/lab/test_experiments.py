@@ -1,6 +1,7 @@
 """The experiments themselves: they run, say what they measured, and explain what does not hold.
 
-Those that take longer than two seconds are left to `make lab`: their algorithms and settings are tested elsewhere.
+Those that take longer than a few seconds are left to `make lab` and `make verdicts`: their algorithms and settings are
+tested elsewhere.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from headwater.lab.experiment import ClaimKind, Run
 from headwater.lab.experiments import all_experiments
 
 LONG = {
-    "pvm-fig21", "pvm-fig23", "pvm-fig26", "pvm-table4", "mvc-bottleneck", "mvc-freshness", "tid-lost-notifications",
-    "tid-several-tables", "cluster-partition", "cluster-skew", "pullpush-messages", "pullpush-throughput",
-    "pullpush-upt", "wave-everywhere",
+    "pvm-fig21", "pvm-fig23", "pvm-fig24", "pvm-fig25", "pvm-fig26", "pvm-table4", "mvc-bottleneck", "mvc-freshness",
+    "tid-lost-notifications", "tid-several-tables", "cluster-partition", "cluster-skew", "pullpush-messages",
+    "pullpush-throughput", "pullpush-upt", "wave-everywhere",
 }  # fmt: skip
 
 

@@ -52,8 +52,8 @@ def live(
 
     Follows the sources that VIEW reads while others write to them, keeps the view in memory by the algorithm's own
     rules, and lets the checker say which consistency level came out. Nothing is installed, trimmed or written:
-    capture must be there ('headwater setup'), and no 'headwater run' of the project may be under way. Ctrl-C ends it
-    early, with a verdict. Starts no JVM.
+    capture must be there ('headwater setup'), and no 'headwater run' of the project may be under way. What a source
+    cannot tell apart counts as one transaction. Ctrl-C ends it early, with a verdict. Starts no JVM.
 
     Examples:  headwater lab live . open_orders   ·   headwater lab live . open_orders --strategy 'pvm p=4' --seconds 60
     """
