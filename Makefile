@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lab test fast soak chaos lint format bench clean
+.PHONY: help install demo lab verdicts test fast soak chaos lint format bench clean
 
 help: ## list what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -27,7 +27,10 @@ demo: $(READY) ## three databases, three views, a few thousand transactions, ver
 lab: $(READY) ## every published algorithm and the papers' experiments again; writes lab-report/report.html
 	@$(BIN)/headwater lab run all
 
-test: $(READY) ## what must pass: style, types, package order, all tests but soak and chaos
+verdicts: $(READY) ## every claim of every experiment comes to what tests/lab/verdicts.toml says: half an hour, JOBS=2 at once
+	@$(BIN)/python -m pytest tests/lab/test_verdicts.py -m verdicts -n '$(or $(JOBS),2)'
+
+test: $(READY) ## what must pass: style, types, package order, all tests but soak, chaos and verdicts
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy

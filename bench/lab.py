@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from headwater.lab.network import Link, Network, uniform
-from headwater.lab.simulation import Conditions, Simulation, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World
+from headwater.lab.simulation.network import Link, Network, uniform
+from headwater.lab.simulation.simulator import Conditions, Simulation, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.contract import WAREHOUSE, Effects, Factory, Send, Strategy
 from headwater.maintenance.strategies.pvm import pvm
 from headwater.maintenance.strategies.sweep import sweep

@@ -13,9 +13,9 @@ from pathlib import Path
 from random import Random
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
-from headwater.lab.history import History, State
-from headwater.lab.levels import Consistency
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.histories.history import History, State
 from headwater.maintenance.strategies.contract import Label, Update
 from headwater.model.consistency import Level
 from headwater.model.errors import HeadwaterError, SourceUnavailable, WarehouseError

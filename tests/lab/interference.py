@@ -7,11 +7,11 @@ from dataclasses import replace
 from random import Random
 
 from headwater.algebra.bag import Bag
-from headwater.lab.history import History
-from headwater.lab.network import Link, Network, exponential
-from headwater.lab.simulation import Capacity, Conditions
-from headwater.lab.workload import Mix, chain, every, poisson, updates, weighted
-from headwater.lab.world import World, after
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import Link, Network, exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions
+from headwater.lab.worlds.workload import Mix, chain, every, poisson, updates, weighted
+from headwater.lab.worlds.world import World, after
 
 
 def generated(seed: int) -> tuple[World, Conditions]:

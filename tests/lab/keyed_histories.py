@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from headwater.lab.keyed import keyed_chain, keyed_updates
-from headwater.lab.network import Link, Network, exponential
-from headwater.lab.simulation import Capacity, Conditions
-from headwater.lab.workload import Mix, every, in_turn, poisson, weighted
-from headwater.lab.world import World
+from headwater.lab.simulation.network import Link, Network, exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions
+from headwater.lab.worlds.keyed import keyed_chain, keyed_updates
+from headwater.lab.worlds.workload import Mix, every, in_turn, poisson, weighted
+from headwater.lab.worlds.world import World
 
 
 def generated_keyed(seed: int, sources: int = 0, size: int = 1) -> tuple[World, Conditions]:

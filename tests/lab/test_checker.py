@@ -9,20 +9,20 @@ from random import Random
 import pytest
 
 from headwater.algebra import Bag, Relation, evaluate_all
-from headwater.lab.boxes import Boxes
-from headwater.lab.checker import Verdict, check, check_each
+from headwater.lab.checker.boxes import Boxes
+from headwater.lab.checker.following import Warehouse
+from headwater.lab.checker.lattice import Lattice
+from headwater.lab.checker.levels import Consistency, strongest
+from headwater.lab.checker.search import Hashes, best_first, by_boxes
+from headwater.lab.checker.source_states import SourceStates
+from headwater.lab.checker.verdict import Verdict, check, check_each
 from headwater.lab.experiment import Run
 from headwater.lab.experiments.pvm_fig15_16 import EXPERIMENT
-from headwater.lab.following import Warehouse
-from headwater.lab.history import History, State
-from headwater.lab.lattice import Lattice
-from headwater.lab.levels import Consistency, strongest
-from headwater.lab.network import exponential
-from headwater.lab.search import Hashes, best_first, by_boxes
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.source_states import SourceStates
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World, table_name
+from headwater.lab.histories.history import History, State
+from headwater.lab.simulation.network import exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import World, table_name
 from headwater.maintenance.strategies.contract import Label, Update
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.model.errors import UnknownName

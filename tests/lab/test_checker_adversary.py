@@ -18,16 +18,16 @@ import pyarrow as pa
 import pytest
 
 from headwater.algebra import Bag, Relation, ViewDefinition, evaluate_all
-from headwater.lab.boxes import Boxes
-from headwater.lab.checker import Verdict, check
-from headwater.lab.following import Warehouse
-from headwater.lab.history import History, State
-from headwater.lab.levels import Consistency
-from headwater.lab.recorded import read_history, write_history
-from headwater.lab.search import by_boxes
-from headwater.lab.source_states import SourceStates
-from headwater.lab.witness import Witness
-from headwater.lab.world import defined, table_name
+from headwater.lab.checker.boxes import Boxes
+from headwater.lab.checker.following import Warehouse
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.search import by_boxes
+from headwater.lab.checker.source_states import SourceStates
+from headwater.lab.checker.verdict import Verdict, check
+from headwater.lab.checker.witness import Witness
+from headwater.lab.histories.history import History, State
+from headwater.lab.histories.recorded import read_history, write_history
+from headwater.lab.worlds.world import defined, table_name
 from headwater.maintenance.strategies.contract import Label, Update
 from headwater.model.errors import UsageError
 from headwater.model.names import TableName

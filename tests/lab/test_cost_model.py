@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.lab import cost_model as model
+from headwater.lab.settings import cost_model as model
 
 
 def test_the_worked_example() -> None:

@@ -7,14 +7,14 @@ from random import Random
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Run
 from headwater.lab.experiments import eca_anomaly
 from headwater.lab.experiments.eca_anomaly import R1, R2, SLOW, example2, example3, naive
-from headwater.lab.levels import Consistency
-from headwater.lab.simulation import simulate
-from headwater.lab.workload import Mix, in_turn, poisson, updates
-from headwater.lab.world import World
+from headwater.lab.simulation.simulator import simulate
+from headwater.lab.worlds.workload import Mix, in_turn, poisson, updates
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.contract import Label, Update
 from headwater.maintenance.strategies.eca import Term, compensated, eca
 from headwater.maintenance.strategies.posse import posse

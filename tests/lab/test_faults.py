@@ -7,13 +7,13 @@ from itertools import product
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import Verdict, check
-from headwater.lab.faults import FAULTS, Fault
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.simulation import simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World, after
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import Verdict, check
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.faults import FAULTS, Fault
+from headwater.lab.simulation.simulator import simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import World, after
 from lab.interference import recomputed
 
 SEEDS = range(8)

@@ -21,12 +21,13 @@ import pytest
 
 from headwater.algebra.bag import Bag
 from headwater.lab.algorithms import ALGORITHMS, factory
-from headwater.lab.checker import check
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.live import Live
-from headwater.lab.live_database import LiveDatabase
-from headwater.lab.world import table_name
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.histories.history import History
+from headwater.lab.live.database import LiveDatabase
+from headwater.lab.live.run import Live
+from headwater.lab.worlds.world import defined, table_name
+from headwater.maintenance.strategies.contract import Factory
 from headwater.model.errors import UsageError
 from headwater.model.names import SourceName
 from headwater.model.source import Source, SourceSpec
@@ -222,6 +223,14 @@ def memories(seed: int = 0) -> Iterator[World]:
         memory.database(url).reset()
 
 
+def live_run(sources: Sequence[Source], select: str, make: Factory, seed: int = 0) -> Live:
+    """A run for the view V that this SELECT defines."""
+    described = {table: schema for source in sources for table, schema in source.describe().items()}
+    types = {table: {c.name: c.type for c in schema.supported()} for table, schema in described.items()}
+    (view,) = defined({table: tuple(columns) for table, columns in types.items()}, {"V": select}, types)
+    return Live(sources, view, make, seed)
+
+
 def judged(history: History, level: Consistency) -> None:
     verdict = check(history)
     assert level in verdict.holds, str(verdict)
@@ -233,7 +242,7 @@ def judged(history: History, level: Consistency) -> None:
 @pytest.mark.parametrize("name", ["sweep", "nested-sweep", "pvm", "pvm-cc", "posse", "tid-rules", "wave"])
 def test_on_sqlite_files_each_algorithm_keeps_its_promise(name: str, tmp_path: Path) -> None:
     with files(tmp_path, seed=1) as world:
-        history = Live(world.sources, CHAIN, factory(name, {}), seed=1).run(world.writing(16))
+        history = live_run(world.sources, CHAIN, factory(name, {}), seed=1).run(world.writing(16))
         assert len(history.transactions) == 16
         assert history.final()["V"] == world.recomputed(CHAIN)
     judged(history, ALGORITHMS[name].level)
@@ -242,7 +251,7 @@ def test_on_sqlite_files_each_algorithm_keeps_its_promise(name: str, tmp_path: P
 @pytest.mark.parametrize("name", ["sweep", "nested-sweep", "pvm", "pvm-cc", "posse", "tid-rules", "wave"])
 def test_on_memory_sources_where_rows_repeat(name: str) -> None:
     with memories(seed=2) as world:
-        history = Live(world.sources, CHAIN, factory(name, {}), seed=2).run(world.writing(16))
+        history = live_run(world.sources, CHAIN, factory(name, {}), seed=2).run(world.writing(16))
         assert history.final()["V"] == world.recomputed(CHAIN)
     judged(history, ALGORITHMS[name].level)
 
@@ -252,7 +261,7 @@ def test_two_relations_that_meet_in_one_column_of_the_third(name: str) -> None:
     """SWEEP multiplies r1 and r3, then asks for rows of r2 by the same column twice."""
     star = "SELECT r1.b AS b1, r3.b AS b3, r2.a FROM s1.r1, s3.r3, s2.r2 WHERE r1.a = r2.a AND r3.a = r2.a"
     with memories(seed=9) as world:
-        history = Live(world.sources, star, factory(name, {}), seed=9).run(world.writing(10))
+        history = live_run(world.sources, star, factory(name, {}), seed=9).run(world.writing(10))
         assert history.final()["V"] == world.recomputed(star)
     judged(history, ALGORITHMS[name].level)
 
@@ -260,7 +269,7 @@ def test_two_relations_that_meet_in_one_column_of_the_third(name: str) -> None:
 @pytest.mark.parametrize("name", ["simple-parallel", "equal-partition", "frequency-partition"])
 def test_the_machines_of_a_cluster_send_each_other_messages(name: str) -> None:
     with memories(seed=3) as world:
-        history = Live(world.sources, CHAIN, factory(name, {"k": "2"}), seed=3).run(world.writing(16))
+        history = live_run(world.sources, CHAIN, factory(name, {"k": "2"}), seed=3).run(world.writing(16))
         assert history.final()["V"] == world.recomputed(CHAIN)
     judged(history, ALGORITHMS[name].level)
 
@@ -271,7 +280,7 @@ def test_the_machines_of_a_cluster_send_each_other_messages(name: str) -> None:
 def test_what_needs_keys_or_a_single_source(name: str, tables: Tables, select: str, tmp_path: Path) -> None:
     options = {"keys": "s1.r1.k,s2.r2.k,s3.r3.k"} if select is KEYED else {}
     with files(tmp_path, tables, seed=1) as world:
-        history = Live(world.sources, select, factory(name, options), seed=1).run(world.writing(8))
+        history = live_run(world.sources, select, factory(name, options), seed=1).run(world.writing(8))
         assert history.final()["V"] == world.recomputed(select)
     judged(history, ALGORITHMS[name].level)
 
@@ -280,7 +289,7 @@ def test_what_needs_keys_or_a_single_source(name: str, tables: Tables, select: s
 def test_two_tables_in_one_file(name: str, tmp_path: Path) -> None:
     """Nested SWEEP refuses it: one relation per source."""
     with files(tmp_path, TOGETHER, seed=3) as world:
-        history = Live(world.sources, TWO_IN_ONE, factory(name, {}), seed=3).run(world.writing(12))
+        history = live_run(world.sources, TWO_IN_ONE, factory(name, {}), seed=3).run(world.writing(12))
         assert history.final()["V"] == world.recomputed(TWO_IN_ONE)
     judged(history, ALGORITHMS[name].level)
 
@@ -289,7 +298,7 @@ def test_two_tables_in_one_file(name: str, tmp_path: Path) -> None:
 def test_two_tables_that_one_transaction_changes(name: str, right: bool, tmp_path: Path) -> None:
     """This is beyond SWEEP, as its file says: the two sweeps of one update see each other's changes."""
     with files(tmp_path, TOGETHER, seed=4, spread=True) as world:
-        history = Live(world.sources, TWO_IN_ONE, factory(name, {}), seed=4).run(world.writing(16))
+        history = live_run(world.sources, TWO_IN_ONE, factory(name, {}), seed=4).run(world.writing(16))
         assert any(len(u.changes) == 2 for u in history.transactions)
         assert (history.final()["V"] == world.recomputed(TWO_IN_ONE)) is right
     assert (ALGORITHMS[name].level in check(history).holds) is right
@@ -304,7 +313,7 @@ def test_writers_that_do_not_wait(name: str, tmp_path: Path) -> None:
             for _ in range(8):
                 application.commit()
 
-        live = Live(world.sources, CHAIN, factory(name, {}), seed=4)
+        live = live_run(world.sources, CHAIN, factory(name, {}), seed=4)
         writers = [threading.Thread(target=write, args=[a]) for a in world.applications.values()]
         for writer in writers:
             writer.start()
@@ -314,9 +323,50 @@ def test_writers_that_do_not_wait(name: str, tmp_path: Path) -> None:
     judged(history, ALGORITHMS[name].level)
 
 
+def test_a_writer_that_never_rests_does_not_keep_the_run(tmp_path: Path) -> None:
+    with files(tmp_path, seed=4) as world:
+        live = live_run(world.sources, CHAIN, factory("sweep", {}), seed=4)
+
+        def between(step: int) -> bool:
+            next(iter(world.applications.values())).commit()
+            return len(live.history.transactions) < 6
+
+        history = live.run(between)
+    assert len(history.transactions) >= 6
+    judged(history, Consistency.COMPLETE)
+
+
+@pytest.mark.parametrize("name", ["tid-rules", "sweep", "wave"])
+def test_after_the_beginning_only_what_is_joined_is_read(name: str) -> None:
+    """By key: of a thousand rows those few that meet a change."""
+    urls = {"s1": "memory://live-large-1", "s2": "memory://live-large-2"}
+    tables = {"s1": "r", "s2": "s"}
+    for source, url in urls.items():
+        memory.database(url).create(tables[source], {"k": pa.int64()})
+        memory.database(url).commit([(tables[source], {"k": k}, 1) for k in range(1000)])
+    sources = [connect(SourceSpec(SourceName(name), url)) for name, url in urls.items()]
+    for source in sources:
+        source.install([table_name(f"{source.name}.{tables[str(source.name)]}")])
+
+    def between(step: int) -> bool:
+        if step < 3:
+            memory.database(urls["s1"]).commit([("r", {"k": step}, 1)])
+        return step < 3
+
+    try:
+        live = live_run(sources, "SELECT r.k FROM s1.r JOIN s2.s ON r.k = s.k", factory(name, {}))
+        history = live.run(between)
+        assert len(history.transactions) == 3
+        assert history.final()["V"].total() == 1003
+        assert 3 <= live.rows_asked_for < 30
+    finally:
+        for url in urls.values():
+            memory.database(url).reset()
+
+
 def test_unmarked_transactions_are_coarser_but_real(tmp_path: Path) -> None:
     with files(tmp_path, seed=5, mark="") as world:
-        history = Live(world.sources, CHAIN, factory("sweep", {}), seed=5).run(world.writing(16))
+        history = live_run(world.sources, CHAIN, factory("sweep", {}), seed=5).run(world.writing(16))
         assert len(history.transactions) < 16
         assert history.final()["V"] == world.recomputed(CHAIN)
     judged(history, Consistency.COMPLETE)
@@ -325,7 +375,7 @@ def test_unmarked_transactions_are_coarser_but_real(tmp_path: Path) -> None:
 def test_without_compensation_the_interference_shows() -> None:
     """So it is there, and what the others do about it is needed."""
     with memories(seed=6) as world:
-        live = Live(world.sources, CHAIN, factory("sweep-without-compensation", {}), seed=6)
+        live = live_run(world.sources, CHAIN, factory("sweep-without-compensation", {}), seed=6)
         history = live.run(world.writing(16))
         assert history.final()["V"] != world.recomputed(CHAIN)
     assert check(history).witness
@@ -345,7 +395,7 @@ def test_a_table_that_is_empty_at_first(name: str) -> None:
         return step < 2
 
     try:
-        live = Live([source], "SELECT t.x FROM s.t JOIN s.u ON t.x = u.x", factory(name, {}))
+        live = live_run([source], "SELECT t.x FROM s.t JOIN s.u ON t.x = u.x", factory(name, {}))
         assert live.run(between).final()["V"] == Bag.of([("text",)])
     finally:
         database.reset()
@@ -353,7 +403,7 @@ def test_a_table_that_is_empty_at_first(name: str) -> None:
 
 def test_agents_beside_the_sources_are_refused() -> None:
     with memories() as world, pytest.raises(UsageError, match="agents beside s1, s2, s3"):
-        Live(world.sources, CHAIN, factory("pull-push", {}))
+        live_run(world.sources, CHAIN, factory("pull-push", {}))
 
 
 def test_a_source_is_asked_about_its_last_poll_and_about_any_transaction_before_it() -> None:
@@ -405,7 +455,7 @@ def test_on_postgresql_beside_sqlite(name: str, tmp_path: Path, postgres: Postgr
         psycopg.connect(url) as slow,
     ):
         world.add("s2", url, Sql(postgresql(connection), ("r2",), world.random))
-        live = Live(world.sources, CHAIN, factory(name, {}), seed=8)
+        live = live_run(world.sources, CHAIN, factory(name, {}), seed=8)
         writing = world.writing(16)
 
         def between(step: int) -> bool:

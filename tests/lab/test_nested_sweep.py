@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.lab.checker import check
-from headwater.lab.levels import Consistency
-from headwater.lab.network import Link, Network, constant
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World, after
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.simulation.network import Link, Network, constant
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import World, after
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.model.errors import HeadwaterError

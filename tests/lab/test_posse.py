@@ -8,14 +8,14 @@ from random import Random
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
-from headwater.lab.features import questions_at_once, view_changes_at_once
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.network import Link, Network, exponential
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.world import World
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.histories.history import History
+from headwater.lab.settings.features import questions_at_once, view_changes_at_once
+from headwater.lab.simulation.network import Link, Network, exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.posse import Concurrency, plan, posse
 from headwater.maintenance.strategies.sweep import sweep
 from lab.interference import disordered, generated, recomputed

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from headwater.lab.algorithms import ALGORITHMS, explained, factory
-from headwater.lab.checker import check
-from headwater.lab.keyed import keyed_chain, keyed_updates, keys_of
-from headwater.lab.network import Link, Network, exponential, uniform
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World
+from headwater.lab.checker.verdict import check
+from headwater.lab.simulation.network import Link, Network, exponential, uniform
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.keyed import keyed_chain, keyed_updates, keys_of
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import World
 
 KEYED = ("strobe", "c-strobe")
 

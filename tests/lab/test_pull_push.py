@@ -10,19 +10,19 @@ from random import Random
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Run
 from headwater.lab.experiments.pullpush_counts import EXPERIMENT
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.mobile import ALGORITHMS as MOBILE
-from headwater.lab.mobile import INTERFERENCE, Load, Sleep, account, conditions, mobile_world
-from headwater.lab.network import Link, Network, constant, exponential, on_and_off, uniform
-from headwater.lab.propagation import _Covered
-from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
-from headwater.lab.tries import HOUSEKEEPING, Piling, Tally, tallied
-from headwater.lab.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.world import Planned, World
+from headwater.lab.histories.history import History
+from headwater.lab.settings.mobile import ALGORITHMS as MOBILE
+from headwater.lab.settings.mobile import INTERFERENCE, Load, Sleep, account, conditions, mobile_world
+from headwater.lab.settings.propagation import _Covered
+from headwater.lab.simulation.network import Link, Network, constant, exponential, on_and_off, uniform
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
+from headwater.lab.simulation.tries import HOUSEKEEPING, Piling, Tally, tallied
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
+from headwater.lab.worlds.world import Planned, World
 from headwater.maintenance.strategies.acknowledged import acknowledged
 from headwater.maintenance.strategies.contract import WAREHOUSE, Factory
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
@@ -264,8 +264,8 @@ def test_the_parts_of_the_update_propagation_time() -> None:
     # the notice carries SX; a question the partial, an answer the longer one
     nested = 0.15 + 0.001 * (4 + one + two + two + three)
     assert upt["Nested SWEEP"].network == pytest.approx(nested)
-    # with t_k, t_k+1 and i: to S1, then to S3, then to the warehouse
-    assert upt["Pure-Push"].network == pytest.approx(0.09 + 0.001 * (one + two + three + 3 * 3))
+    # with t_k, t_k+1 and i, and the tuple's cr and dr: to S1, then to S3, then to the warehouse
+    assert upt["Pure-Push"].network == pytest.approx(0.09 + 0.001 * (one + two + three + 3 * 3 + 3 * 2))
     # with t_k and t_k+1: to S3 (or S1), then to the warehouse
     assert upt["Pull-Push"].network == pytest.approx(0.06 + 0.001 * (one + two + 2 * 2))
     assert upt["Pull-Push"].halves == pytest.approx(upt["Pull-Push"].network)

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
-from headwater.lab.history import History, State
-from headwater.lab.levels import Consistency
-from headwater.lab.recorded import is_recorded, read_history, write_history
-from headwater.lab.simulation import simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World, table_name
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.histories.history import History, State
+from headwater.lab.histories.recorded import is_recorded, read_history, write_history
+from headwater.lab.simulation.simulator import simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import World, table_name
 from headwater.maintenance.strategies.contract import Label, Update
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.model.errors import UsageError

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
 from headwater.lab.experiments import PAPERS, all_experiments
-from headwater.lab.plot import drawn, png, svg
-from headwater.lab.report import page, write
-from headwater.lab.running import REPORT, run_many
+from headwater.lab.reporting.plot import drawn, png, svg
+from headwater.lab.reporting.report import page, write
+from headwater.lab.reporting.running import REPORT, run_many
 
 QUICK = ("mvc-examples", "pvm-fig6-7", "pvm-fig15-16")
 
@@ -60,7 +60,11 @@ def test_what_fails_is_told_and_stops_the_others(tmp_path: Path) -> None:
 
 
 def test_the_files_of_one_experiment(tmp_path: Path) -> None:
-    claims = [Claim("it <holds>", "1.5", True), Claim("not", "2", False, "because")]
+    claims = [
+        Claim("it <holds>", "1.5", True),
+        Claim("not", "2", False, "because"),
+        identity("always", "1 = 1", True, "one is one"),
+    ]
     panels = [
         Panel("lines", "x", "y", {"SWEEP": [(1, 2.0), (2, 3.0)], "our wave": [(1, 1.0)]}),
         Panel("bars", series={"a": [("p", 1.0)], "b": [("p", 2.0), ("q", 3.0)]}, kind="bars"),
@@ -70,7 +74,7 @@ def test_the_files_of_one_experiment(tmp_path: Path) -> None:
     findings = Findings([{"x": 1, "y": 2.5}, {"x": 2, "z": "ü"}], panels, claims, ["a note", "two\nlines"])
     experiment = Experiment("mine", "ours", "here", "A title", "did", "found", "different", lambda run: findings)
     written = write(experiment, experiment.run(Run()), tmp_path, 3)
-    assert (written.held, len(written.claims)) == (1, 2)
+    assert (written.confirmed, written.measured, written.identities) == (1, 2, 1)
     with (tmp_path / "mine" / "data.csv").open(encoding="utf-8") as file:
         assert list(csv.DictReader(file)) == [{"x": "1", "y": "2.5", "z": ""}, {"x": "2", "y": "", "z": "ü"}]
     said = (tmp_path / "mine" / "claims.md").read_text(encoding="utf-8")
@@ -78,7 +82,10 @@ def test_the_files_of_one_experiment(tmp_path: Path) -> None:
     assert "why: because" in said
     text = page([experiment], [written], 3)
     assert "it &lt;holds&gt;" in text
-    assert "1 of 2 claims hold" in text
+    assert "1 of 2 measured claims hold; 1 more is true by construction" in text
+    assert '<tr class="same"><td>=</td>' in text
+    assert "= we say: always" in said
+    assert "true by construction: one is one" in said
 
 
 def test_pictures_are_the_same_bytes_each_time() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from headwater.lab.algorithms import factory
-from headwater.lab.checker import check
-from headwater.lab.figures import figure, figures
-from headwater.lab.levels import Consistency
-from headwater.lab.player import play, shown
-from headwater.lab.script import parse_script, read_script
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.histories.figures import figure, figures
+from headwater.lab.histories.player import play, shown
+from headwater.lab.histories.script import parse_script, read_script
 from headwater.model.errors import UsageError
 
 HEAD = """

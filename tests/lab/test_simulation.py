@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.history import History
-from headwater.lab.network import Link, Network, constant, exponential, on_and_off, uniform
-from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
-from headwater.lab.source import SourceDatabase
-from headwater.lab.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.world import Planned, World, table_name
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import Link, Network, constant, exponential, on_and_off, uniform
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
+from headwater.lab.worlds.source import SourceDatabase
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
+from headwater.lab.worlds.world import Planned, World, table_name
 from headwater.maintenance.strategies.contract import WAREHOUSE, Effects, Node, Send, Strategy, Wake, Work
 from headwater.maintenance.strategies.pvm import pvm
 from headwater.maintenance.strategies.sweep import sweep

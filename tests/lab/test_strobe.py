@@ -9,17 +9,17 @@ from random import Random
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import Verdict, check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import Verdict, check
 from headwater.lab.experiment import Run
 from headwater.lab.experiments import c_strobe_messages
 from headwater.lab.experiments.c_strobe_messages import worst
-from headwater.lab.keyed import keys_of
-from headwater.lab.levels import Consistency
-from headwater.lab.network import Link, Network, constant
 from headwater.lab.settings.table4 import DISTANT, interfering
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, in_turn, poisson, updates
-from headwater.lab.world import Planned, World, table_name
+from headwater.lab.simulation.network import Link, Network, constant
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.keyed import keys_of
+from headwater.lab.worlds.workload import Mix, chain, in_turn, poisson, updates
+from headwater.lab.worlds.world import Planned, World, table_name
 from headwater.maintenance.strategies.c_strobe import c_strobe
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.strobe import Keys, strobe

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiments.tid_lost_notifications import by_post, conditions
 from headwater.lab.experiments.tid_several_tables import split
-from headwater.lab.levels import Consistency
-from headwater.lab.network import Link, Network, exponential
-from headwater.lab.simulation import Capacity, Conditions, Simulation, simulate
-from headwater.lab.source import SourceDatabase
-from headwater.lab.workload import Mix, poisson, updates, weighted
-from headwater.lab.world import Planned, World, table_name
-from headwater.maintenance.strategies.change_propagation import States, add, delete, states, terms
+from headwater.lab.simulation.network import Link, Network, exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
+from headwater.lab.worlds.source import SourceDatabase
+from headwater.lab.worlds.workload import Mix, poisson, updates, weighted
+from headwater.lab.worlds.world import Planned, World, table_name
+from headwater.maintenance.strategies.change_propagation import Isolated, own_change, terms
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Ask,
@@ -82,11 +82,15 @@ def test_add_and_delete_are_the_difference_of_two_recomputations(name: str) -> N
         world = world_of(VIEWS[name], random, rows=random.randint(0, 6))
         view, past = world.compiled[0], world.initial
         change = {t: _change(bag, random) for t, bag in past.items()}
-        tables = {t: States.at(past[t], change[t]) for t in past}
+        database = SourceDatabase("S", past)
+        old = database.commit(change, 0.0).tid
+        later = {t: _change(bag + change[t], random) for t, bag in past.items()}
+        database.commit(later, 1.0)
+        tables = {t: Isolated(database, t, frozenset([old])) for t in past}
         over = tuple(range(view.n))
         before = view.core(over, past).bag
         after = view.core(over, {t: past[t] + change[t] for t in past}).bag
-        added, deleted = add(view, over, tables).bag, delete(view, over, tables).bag
+        added, deleted = (part.bag for part in own_change(view, over, tables))
         assert after == before - deleted + added
         assert all(0 < count <= before.count(row) for row, count in deleted), "DEL takes out only what is there"
         assert all(0 < count <= after.count(row) for row, count in added), "ADD brings only what stays"
@@ -100,9 +104,12 @@ def _change(rows: Bag, random: Random) -> Bag:
 
 def test_what_came_and_went_in_one_session_did_not_happen() -> None:
     """Not netted, equation 1 would keep it: (R^p ∸ ∇R) ∪ ΔR, where R^p does not have the row to be deleted."""
-    row = Bag.of([(1, 1)])
-    table = States.at(Bag.of([(2, 2)]), row - row)
-    assert (table.added, table.deleted, table.old) == (Bag(), Bag(), Bag.of([(2, 2)]))
+    table, row = table_name("S.R"), Bag.of([(1, 1)])
+    database = SourceDatabase("S", {table: Bag.of([(2, 2)])})
+    old = frozenset(database.commit({table: change}, 0.0).tid for change in (row, -row))
+    found = Isolated(database, table, old)
+    assert (found.added, found.deleted) == (Bag(), Bag())
+    assert Bag.summed(found.old(())(())) == Bag.of([(2, 2)])
 
 
 def test_a_table_in_state_old_however_much_has_happened_since() -> None:
@@ -112,10 +119,44 @@ def test_a_table_in_state_old_however_much_has_happened_since() -> None:
     database.forget(["S-T1"])
     old = database.commit({table: Bag.of([(3,)]) - Bag.of([(1,)])}, 1.0)
     database.commit({table: Bag.of([(4,)]) - Bag.of([(3,)])}, 2.0)
-    found = states(database, table, frozenset([old.tid]))
-    assert found.past == Bag.of([(1,), (1,), (2,), (9,)])
-    assert found.old == Bag.of([(1,), (2,), (3,), (9,)])
+    found = Isolated(database, table, frozenset([old.tid]))
+    states = {
+        found.past: Bag.of([(1,), (1,), (2,), (9,)]),
+        found.old: Bag.of([(1,), (2,), (3,), (9,)]),
+        found.stayed: Bag.of([(1,), (2,), (9,)]),
+    }
+    for state, rows in states.items():
+        assert Bag.summed(state(())(())) == rows
+        for key in range(10):
+            assert Bag.summed(state((0,))(key)) == rows.select(lambda row, key=key: row[0] == key)  # type: ignore[misc]
     assert (found.added, found.deleted) == (Bag.of([(3,)]), Bag.of([(1,)]))
+
+
+def test_nothing_is_scanned() -> None:
+    """A source looks up keys: tables that are joined by equalities are never read as a whole."""
+    for view in VIEWS.values():
+        world = busy(view, 3)
+        simulation = Simulation(world, tid_rules(3.0)(world.setting()), slow(world), 3)
+        for server in simulation.servers.values():
+            server.database = _Indexed(server.database)  # type: ignore[assignment]
+        assert simulation.run().final()["V"] == recomputed(world, simulation.history)
+
+
+class _Indexed:
+    """A database without scans."""
+
+    def __init__(self, inner: SourceDatabase) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def rows(self, table: Any) -> Bag:
+        raise AssertionError(f"{table} is read as a whole")
+
+    def find(self, table: Any, positions: tuple[int, ...]) -> Any:
+        assert positions, f"{table} is read as a whole"
+        return self._inner.find(table, positions)
 
 
 # Who is asked

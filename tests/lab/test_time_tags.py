@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.maintenance.strategies.time_tags import ALWAYS, TaggedRelation
+from headwater.maintenance.strategies.time_tags import ALWAYS, NEVER, TaggedRelation
 from headwater.model.errors import HeadwaterError
 
 Commits = list[tuple[float, Bag]]
@@ -64,6 +64,10 @@ def test_states_updates_and_lookups_are_those_of_a_log(seed: int) -> None:
         assert updates.change == naive(initial, commits, t_k1) - naive(initial, commits, t_k)
         assert all(c > 0 for _, c in (*updates.inserted, *updates.deleted))
         assert not set(updates.inserted.counts) & set(updates.deleted.counts)
+        by_tags = relation.tagged_updates(t_k, t_k1)
+        assert sum(by_tags.values(), Bag()) == updates.change
+        assert all(t_k < tags.at <= t_k1 for tags in by_tags)
+        assert all((tags.dr == NEVER) == (count > 0) for tags, bag in by_tags.items() for _, count in bag)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from headwater.lab.world import World
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.tree_partition import (
     Edge,
     Groups,

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from headwater.lab.checker import check
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.network import Link, Network, exponential, on_and_off, uniform
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.world import World
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import Link, Network, exponential, on_and_off, uniform
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.contract import WAREHOUSE
 from headwater.maintenance.strategies.waves import wave
 

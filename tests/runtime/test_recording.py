@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.cli.recording import recorded
-from headwater.lab.checker import check, check_each
-from headwater.lab.levels import Consistency
-from headwater.lab.recorded import read_history, write_history
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check, check_each
+from headwater.lab.histories.recorded import read_history, write_history
 from headwater.model.errors import UnknownName
 from headwater.runtime.reading.recording import record
 from postgres_server import PostgresServer

@@ -16,16 +16,17 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
+from headwater.cli.lab_live import live
 from headwater.cli.options import HERE, Project
 from headwater.cli.screen import busy, grid, messages, results
 from headwater.model.errors import HeadwaterError, UsageError
 
 if TYPE_CHECKING:
+    from headwater.lab.checker.levels import Consistency
     from headwater.lab.experiment import Experiment
-    from headwater.lab.levels import Consistency
-    from headwater.lab.player import Played
-    from headwater.lab.report import Written
-    from headwater.lab.running import Tell
+    from headwater.lab.histories.player import Played
+    from headwater.lab.reporting.report import Written
+    from headwater.lab.reporting.running import Tell
 
 ALL = "all"
 HISTORIES = "histories"
@@ -36,6 +37,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="
 
     Start with 'headwater lab list'; 'headwater lab run all' writes a report with every figure.
     """)  # fmt: skip
+app.command()(live)
 
 
 @app.command("list")
@@ -44,7 +46,7 @@ def list_() -> None:
     from headwater.lab.algorithms import ALGORITHMS
     from headwater.lab.experiment import PAPERS
     from headwater.lab.experiments import all_experiments
-    from headwater.lab.figures import figures
+    from headwater.lab.histories.figures import figures
 
     screen = results()
     table = _named("experiment", "paper", "what it shows")
@@ -88,7 +90,8 @@ def run(
     Examples:  headwater lab run pvm-fig21   ·   headwater lab run all --out report
     """
     from headwater.lab.experiments import all_experiments
-    from headwater.lab.running import REPORT, run_many, run_one
+    from headwater.lab.reporting.report import summary
+    from headwater.lab.reporting.running import REPORT, run_many, run_one
 
     known = all_experiments()
     chosen = list(known.values()) if name == ALL else [_experiment(name)]
@@ -101,8 +104,7 @@ def run(
         _print_claims(experiment, what, brief=name == ALL)
     took = time.monotonic() - started
     where = out / REPORT if name == ALL else Path(written[0].folder)
-    held, of = sum(w.held for w in written), sum(len(w.claims) for w in written)
-    messages().print(f"{held} of {of} claims hold; {took:.0f} s; see {where}", style="bold", markup=False)
+    messages().print(f"{summary(written)}; {took:.0f} s; see {where}", style="bold", markup=False)
 
 
 @app.command()
@@ -115,10 +117,11 @@ def explain(
 
     Examples:  headwater lab explain pvm-fig22   ·   headwater lab explain sweep   ·   headwater lab explain levels
     """
-    from headwater.lab import levels, script
     from headwater.lab.algorithms import ALGORITHMS, explained
+    from headwater.lab.checker import levels
     from headwater.lab.experiments import all_experiments
-    from headwater.lab.figures import figure, figures
+    from headwater.lab.histories import script
+    from headwater.lab.histories.figures import figure, figures
 
     screen = results()
     name = name.lower()
@@ -166,9 +169,9 @@ def check(
     Examples:  headwater lab check pvm-fig6   ·   headwater lab check pvm-fig6 --strategy pvm   ·
     headwater lab check run.jsonl --at-least complete
     """
-    from headwater.lab.checker import check as judged
-    from headwater.lab.checker import check_each
-    from headwater.lab.recorded import is_recorded, read_history
+    from headwater.lab.checker.verdict import check as judged
+    from headwater.lab.checker.verdict import check_each
+    from headwater.lab.histories.recorded import is_recorded, read_history
 
     path = _history(file)
     named: Callable[[object], str] = str
@@ -221,8 +224,8 @@ def _compare(played: Played, expected: str, level: Consistency, strategy: str) -
 def _played(path: Path, strategy: str) -> tuple[Played, str]:
     """A hand-written history, told step by step."""
     from headwater.lab.algorithms import factory
-    from headwater.lab.player import play, shown
-    from headwater.lab.script import read_script
+    from headwater.lab.histories.player import play, shown
+    from headwater.lab.histories.script import read_script
 
     screen = results()
     script = read_script(path)
@@ -241,7 +244,7 @@ def _played(path: Path, strategy: str) -> tuple[Played, str]:
 
 
 def _history(name: str) -> Path:
-    from headwater.lab.figures import figure, figures
+    from headwater.lab.histories.figures import figure, figures
 
     if Path(name).is_file():
         return Path(name)
@@ -253,7 +256,7 @@ def _history(name: str) -> Path:
 
 
 def _level(name: str) -> Consistency:
-    from headwater.lab.levels import Consistency
+    from headwater.lab.checker.levels import Consistency
 
     known = {c.name.lower(): c for c in Consistency}
     if name.lower() not in known:
@@ -282,7 +285,7 @@ def record(
     """
     from headwater.api import open_warehouse
     from headwater.cli.recording import recorded
-    from headwater.lab.recorded import write_history
+    from headwater.lab.histories.recorded import write_history
     from headwater.runtime.reading.recording import record as take
 
     with busy("recording"):
@@ -319,19 +322,20 @@ def _experiment(name: str, others: Sequence[str] = ()) -> Experiment:
 
 
 def _print_claims(experiment: Experiment, written: Written, brief: bool) -> None:
+    from headwater.lab.reporting.report import counted, mark, reason
+
     screen = results()
-    state = "green" if written.held == len(written.claims) else "yellow"
-    counts = f"[{state}]{written.held}/{len(written.claims)}[/]"
+    state = "green" if written.confirmed == written.measured else "yellow"
+    counts = f"[{state}]{counted(written)}[/]"
     screen.print(f"[bold]{escape(experiment.name)}[/] {counts} [dim]{escape(experiment.title)}[/]")
     for claim in written.claims:
         if brief and claim.holds:
             continue
-        screen.print(
-            Text.assemble(("  ✓ " if claim.holds else "  ✗ ", "green" if claim.holds else "yellow"), claim.said)
-        )
+        color = "green" if claim.confirmed else "dim" if claim.holds else "yellow"
+        screen.print(Text.assemble((f"  {mark(claim)} ", color), claim.said))
         screen.print(Padding(Text.assemble(("measured: ", "dim"), claim.measured), (0, 0, 0, 4), expand=False))
         if claim.why:
-            screen.print(Padding(Text.assemble(("why: ", "dim"), claim.why), (0, 0, 0, 4), expand=False))
+            screen.print(Padding(Text.assemble((f"{reason(claim)}: ", "dim"), claim.why), (0, 0, 0, 4), expand=False))
     if not brief:
         for note in written.notes:
             screen.print(Padding(Text(note), (1, 0, 0, 2), expand=False))

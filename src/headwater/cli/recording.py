@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.lab.history import History, State
+from headwater.lab.histories.history import History, State
 from headwater.maintenance.strategies.contract import Label, Update
 from headwater.runtime.reading.recording import Recording
 

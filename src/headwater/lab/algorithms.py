@@ -6,13 +6,14 @@ a planted fault have names, too, so that a figure that shows what goes wrong can
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from headwater.lab.faults import no_compensation, no_negative_counters, no_retained_set, out_of_order
-from headwater.lab.levels import Consistency
-from headwater.lab.world import table_name
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.simulation.faults import no_compensation, no_negative_counters, no_retained_set, out_of_order
+from headwater.lab.worlds.world import table_name
 from headwater.maintenance.strategies.c_strobe import c_strobe
 from headwater.maintenance.strategies.contract import Factory, Setting, Strategy
 from headwater.maintenance.strategies.eca import eca
@@ -184,7 +185,9 @@ def factory(name: str, options: Options) -> Factory:
     """The strategy of that name; raises what a person can use."""
     known: dict[str, Make] = {**{n: a.make for n, a in ALGORITHMS.items()}, **FAULTY}
     if name not in known:
-        raise UsageError(f"there is no strategy {name!r}", f"there are: {', '.join(known)}")
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"there is no strategy {name!r}", f"{meant}there are: {', '.join(known)}")
     for option in options:
         if option not in TAKES.get(name, ()):
             takes = ", ".join(f"{o}=" for o in TAKES.get(name, ())) or "none"

@@ -2,12 +2,17 @@
 
 An experiment returns *findings*: a table (the CSV), panels (the plot) and claims, the paper's sentences each beside
 what was measured. Where a claim does not hold here, `why` says why; nothing is tuned until it fits.
+
+A claim is *confirmed* only if it could have failed. One that follows from how the lab is built is an *identity*: the
+simulator charges the very formula, the load is defined by what is to be shown, two algorithms are the same code, or it
+is arithmetic. No seed and no world can make it false. Identities are shown, and counted apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
@@ -45,15 +50,33 @@ class Panel:
     log_x: bool = False
 
 
+class ClaimKind(Enum):
+    """Could it have come out otherwise?"""
+
+    MEASURED = "measured"
+    IDENTITY = "identity"
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, what was measured here, and whether they agree. `why` explains a disagreement, or what
-    the agreement leaves open."""
+    """A sentence of the paper, what was measured here, and whether they agree. `why` explains a disagreement, what the
+    agreement leaves open, or by which construction an identity is true."""
 
     said: str
     measured: str
     holds: bool
     why: str = ""
+    kind: ClaimKind = ClaimKind.MEASURED
+
+    @property
+    def confirmed(self) -> bool:
+        """It holds, and might not have."""
+        return self.holds and self.kind is ClaimKind.MEASURED
+
+
+def identity(said: str, measured: str, holds: bool, because: str) -> Claim:
+    """A claim that is true by construction. Where it does not hold, the lab is wrong, not the paper."""
+    return Claim(said, measured, holds, because, ClaimKind.IDENTITY)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from itertools import pairwise
 from math import perm
 from typing import Any
 
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
 from headwater.lab.settings.table4 import DISTANT, Algorithm, interfering, named
-from headwater.lab.simulation import simulate
-from headwater.lab.world import World
+from headwater.lab.simulation.simulator import simulate
+from headwater.lab.worlds.world import World
 
 ALGORITHMS = named("C-Strobe", "Strobe", "SWEEP", "POSSE", "PVM CC", "our wave")
 SOURCES = range(2, 8)
@@ -83,11 +83,13 @@ def _claims(growing: list[dict[str, Any]], further: list[dict[str, Any]]) -> lis
             "source falls between the insert and every answer about it.",
         ),
         *(
-            Claim(
+            identity(
                 f"{name}: O(n) messages",
                 f"at most {most:.2f}·(n − 1) questions per update",
                 most <= 1,
-                "A delete needs none." if name == "Strobe" else "",
+                "it asks each other source once for an insert, and none for a delete"
+                if name == "Strobe"
+                else "it asks each other source once for an update, whatever comes in between",
             )
             for name, most in bound.items()
         ),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import ceil
 
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import HEADER, VALUE, History
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
+from headwater.lab.histories.history import HEADER, VALUE, History
 from headwater.lab.settings.cluster import ALONE, EVEN, PCS, RELATIONS, UPDATES, parallel, waiting
-from headwater.lab.simulation import simulate
+from headwater.lab.simulation.simulator import simulate
 
 QUEUES = ("assigned", "forwarded", "numbered")
 """Messages that copy updates to the PCs: UMQ(V)i, and UMQ(AVj)."""
@@ -68,16 +68,18 @@ def _claims(rows: list[dict[str, float | str]]) -> list[Claim]:
     ring, asked = of("equal partition", "bytes, ring"), of("equal partition", "bytes, sources")
     largest = of("equal partition", "largest token")[4]
     return [
-        Claim(
+        identity(
             "the number of accesses to the remote sites is reduced to ⌈n/K⌉ instead of n",
             "equal partition: " + ", ".join(f"{a:.2f} (⌈n/K⌉ = {ceil(RELATIONS / k)})" for k, a in accesses.items()),
             all(ceil(RELATIONS / k) - 1 == round(a, 9) for k, a in accesses.items()),
-            "Exactly ⌈n/K⌉ − 1: the source of the update is not asked. SWEEP likewise asks n − 1, not n.",
+            "a loop over the others of the group, so exactly ⌈n/K⌉ − 1: the source of the update is not asked; SWEEP "
+            "likewise asks n − 1, not n",
         ),
-        Claim(
+        identity(
             "the simple parallel algorithm visits the other n − 1 sources for each update, however many PCs there are",
             ", ".join(f"{a:.2f} (K = {k})" for k, a in simple.items()),
             all(round(a, 9) == RELATIONS - 1 for a in simple.values()),
+            "each PC runs SWEEP's loop over the others",
         ),
         Claim(
             "the equal partition dramatically reduces the size of the update message queues at the other PCs",

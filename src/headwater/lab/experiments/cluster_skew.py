@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
 from headwater.lab.settings.cluster import DOMAIN, EVEN, RELATIONS, UPDATES, line
-from headwater.lab.simulation import simulate
-from headwater.lab.workload import Mix, every, updates, weighted
-from headwater.lab.world import World
+from headwater.lab.simulation.simulator import simulate
+from headwater.lab.worlds.workload import Mix, every, updates, weighted
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.auxiliary import equal_groups
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.equal_partition import equal_partition
@@ -123,10 +123,11 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
             + ", ".join(f"{row['equal, critical']:.0f} / {row['frequency, critical']:.0f}" for row in skewed)
             + ".",
         ),
-        Claim(
+        identity(
             "the simple algorithm keeps the work load of all PCs even",
             f"time of the simple parallel algorithm for exponents {exponents}: {each('simple parallel')}",
             max(r["simple parallel"] for r in rows) < 1.1 * min(r["simple parallel"] for r in rows),
+            "an update takes n − 1 questions of the same time wherever it is from, and goes to whichever PC is next",
         ),
     ]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.settings.cluster import line
-from headwater.lab.workload import chain
-from headwater.lab.world import World
+from headwater.lab.worlds.workload import chain
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.auxiliary import equal_groups, materialized
 
 RELATIONS = 8

@@ -6,10 +6,10 @@ from typing import Any
 
 from headwater.algebra.bag import Bag
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import History
-from headwater.lab.network import Link, Network, constant
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.world import Planned, World, after, table_name
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import Link, Network, constant
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.world import Planned, World, after, table_name
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Answer,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from statistics import mean
 from typing import Any
 
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.many_views import Plan, busy_star, delays, many_views
-from headwater.lab.network import exponential
-from headwater.lab.simulation import Conditions, Simulation
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
+from headwater.lab.settings.many_views import Plan, busy_star, delays, many_views
+from headwater.lab.simulation.network import exponential
+from headwater.lab.simulation.simulator import Conditions, Simulation
 
 UPDATES = 1_500
 COST = 0.02
@@ -75,7 +75,7 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
     split = {views: _delay(rows, views, "a merge per table") for views in VIEWS}
     grows = {v: {load: b / a for load, (a, b) in d.items()} for v, d in one.items()}
     return [
-        Claim(
+        identity(
             "A single merge process may become a bottleneck (section 6.1).",
             "; ".join(
                 f"{v} views per table: the second half of the run is {grows[v][LOADS[0]]:.1f} times as late as the "
@@ -83,10 +83,10 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
                 for v in VIEWS
             ),
             all(grows[v][LOADS[-1]] > 1.5 > grows[v][LOADS[0]] for v in VIEWS),
-            "It takes one message per transaction and one per view it concerns: 1/(c·(1+views)) transactions per unit "
-            "of time, whatever the managers do. Above that its queue grows for as long as the load lasts.",
+            "the load is defined as a share of what the process can take, one message per transaction and one per view "
+            "it concerns: 1/(c·(1+views)) transactions per unit of time; above that any queue grows",
         ),
-        Claim(
+        identity(
             "Views that share no base relations may have merge processes of their own (section 6.1).",
             "; ".join(
                 f"{v} views per table at load {LOADS[-1]}: {split[v][LOADS[-1]][1]:.2f} instead of "
@@ -94,6 +94,7 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
                 for v in VIEWS
             ),
             all(split[v][LOADS[-1]][1] < 0.5 * one[v][LOADS[-1]][1] for v in VIEWS),
+            "with four merge processes each has a quarter of a load that is defined as too much for one",
         ),
     ]
 

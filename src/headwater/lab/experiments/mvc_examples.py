@@ -13,8 +13,8 @@ VIEWS = ("V1", "V2", "V3")
 
 @dataclass(frozen=True)
 class Example:
-    """`events`: "U1: V1 V2" is REL_1, "AL 1 2" is AL_1^2. `tables` are those the paper prints, by the number of the
-    change of the table after which it prints them; `released` the rows of each warehouse transaction."""
+    """`events`: "U1: V1 V2" is REL_1, "AL 1 2" is AL_1^2. `tables` are those the paper prints, by the time it prints
+    them at, slips corrected; `released` the rows of each warehouse transaction."""
 
     number: int
     said: str
@@ -66,15 +66,24 @@ EXAMPLES = (
         5, "Painting, times t0 to t7.", _painting, True,
         ("U1: V1 V2", "U2: V2 V3", "U3: V2 V3", "AL 1 2", "AL 3 2", "AL 2 3", "AL 1 1", "AL 3 3"),
         {
-            "t2": "U1 (w,0) (w,0) (b,0) {} / U2 (b,0) (w,0) (w,0) {} / U3 (b,0) (w,0) (w,0) {}",
-            "t4": "U1 (w,0) (r,1) (b,0) {AL_1^2} / U2 (b,0) (r,3) (w,0) {} / U3 (b,0) (r,3) (w,0) {AL_3^2}",
-            "t6": "U1 (r,1) (r,1) (b,0) {AL_1^2, AL_1^1} / U2 (b,0) (r,3) (r,2) {AL_2^3} "
+            "t0": "U1 (w,0) (w,0) (b,0) {} / U2 (b,0) (w,0) (w,0) {} / U3 (b,0) (w,0) (w,0) {}",
+            "t2": "U1 (w,0) (r,1) (b,0) {AL_1^2} / U2 (b,0) (r,3) (w,0) {} / U3 (b,0) (r,3) (w,0) {AL_3^2}",
+            "t4": "U1 (r,1) (r,1) (b,0) {AL_1^2, AL_1^1} / U2 (b,0) (r,3) (r,2) {AL_2^3} "
             "/ U3 (b,0) (r,3) (w,0) {AL_3^2}",
-            "t10": "U2 (b,0) (g,3) (g,2) {} / U3 (b,0) (g,3) (g,3) {}",
+            "t5": "U1 (g,1) (g,1) (b,0) {} / U2 (b,0) (r,3) (r,2) {AL_2^3} / U3 (b,0) (r,3) (w,0) {AL_3^2}",
+            "t6": "U2 (b,0) (r,3) (r,2) {AL_2^3} / U3 (b,0) (r,3) (r,3) {AL_3^2, AL_3^3}",
+            "t7": "U2 (b,0) (g,3) (g,2) {} / U3 (b,0) (g,3) (g,3) {}",
         },
         [(1,), (2, 3)],
     ),
 )  # fmt: skip
+
+
+AS_PRINTED = {
+    "t5": "U1 (g,1) (g,1) (b,0) {} / U2 (b,0) (r,3) (r,0) {AL_2^3} / U3 (b,0) (r,3) (w,0) {AL_3^2}",
+    "t6": "U2 (b,0) (r,3) (r,0) {AL_2^3} / U3 (b,0) (r,3) (r,3) {AL_3^2, AL_3^3}",
+}
+"""Example 5 as the paper has it: at two times it prints (r,0) for what was (r,2) before and is (g,2) after."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +141,24 @@ def run(run: Run) -> Findings:
         if example.number in (3, 5):
             cells = [["change", "table"], *([str(n), t or "(empty)"] for n, t in enumerate(shown.tables))]
             panels.append(Panel(f"Example {example.number}: the view update table", kind="grid", cells=cells))
+    claims.append(_as_printed(play(EXAMPLES[-1])))
     notes = (
-        "Two slips of the print, read as its tables show them: in example 4 it is AL_3^1, not AL_1^1, that fills in "
-        "state 3; in example 5 the arrivals are AL_1^2, AL_3^2, AL_2^3, AL_1^1, AL_3^3.",
+        "Three slips of the print, read as its tables show them: in example 4 it is AL_3^1, not AL_1^1, that fills in "
+        "state 3; in example 5 the arrivals are AL_1^2, AL_3^2, AL_2^3, AL_1^1, AL_3^3, and the entry of U2 and V3 is "
+        "(r,2) at t5 and t6.",
     )
     return Findings(rows, panels, claims, notes)
+
+
+def _as_printed(shown: Shown) -> Claim:
+    found = [time for time, table in AS_PRINTED.items() if table in shown.tables]
+    return Claim(
+        "Example 5: at t5 and t6 the entry of U2 and V3 is (r,0).",
+        f"as printed at {', '.join(found) or 'neither'}; here it is (r,2) from t3 until it turns gray",
+        len(found) == len(AS_PRINTED),
+        "A slip: the table before has (r,2), the one after (g,2), and no line of the algorithm sets a state back. The "
+        "claim above reads it so.",
+    )
 
 
 def _in_order(printed: list[str], seen: list[str]) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import History
-from headwater.lab.mobile import ALGORITHMS, Algorithm, tries
-from headwater.lab.network import Link, Network, constant
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import chain, every, in_turn, updates
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
+from headwater.lab.histories.history import History
+from headwater.lab.settings.mobile import ALGORITHMS, Algorithm, tries
+from headwater.lab.simulation.network import Link, Network, constant
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import chain, every, in_turn, updates
 
 SOURCES = range(1, 9)
 
@@ -77,28 +77,30 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
     sooner = [n for n, p, q in zip(SOURCES, pull_one, pure, strict=True) if p < q]
     cheaper = [n for n, p, q in zip(SOURCES, pull, pure_each, strict=True) if p < q]
     return [
-        Claim(
+        identity(
             "Pure-Push: the cost of an update batch of one source is n messages",
             f"n = 1 … 8: {pure}",
             pure == list(SOURCES),
+            "it is sent on to each of the others, and then to the warehouse",
         ),
-        Claim(
+        identity(
             "Pure-Push: n² messages for the update batches of the n sources",
             f"n = 1 … 8: {pure_each}",
             pure_each == [n * n for n in SOURCES],
+            "n batches of n messages",
         ),
-        Claim(
+        identity(
             "Pull-Push: 2n messages for the batches of the n sources",
             f"n = 1 … 8: {pull}, and {max(requests)} requests",
             pull == [2 * n for n in SOURCES],
-            "The paper does not count the requests.",
+            "each source sends two on; the paper does not count the requests",
         ),
-        Claim(
+        identity(
             "Pull-Push takes fewer messages than Pure-Push",
             f"with a batch of each source for n = {cheaper}; with a batch of one source for n = {sooner or 'none'}",
             cheaper == [n for n in SOURCES if n > 2],
-            "2n is less than n² from three sources on, if all of them have something to send. Pull-Push's window costs "
-            "2n whatever is in it: while fewer than two sources have a batch in each window, Pure-Push sends less.",
+            "2n is less than n² from three sources on, if all of them have something to send. A window of Pull-Push "
+            "costs 2n whatever is in it: while fewer than two sources have a batch in each, Pure-Push sends less",
         ),
     ]
 

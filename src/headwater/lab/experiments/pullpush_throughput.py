@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.mobile import (
+from headwater.lab.settings.mobile import (
     ACK_AFTER,
     ALGORITHMS,
     COSTS,
@@ -16,11 +16,11 @@ from headwater.lab.mobile import (
     conditions,
     mobile_world,
 )
-from headwater.lab.network import constant
-from headwater.lab.propagation import at_the_warehouse, composite
-from headwater.lab.simulation import Conditions
-from headwater.lab.tries import tallied
-from headwater.lab.world import World
+from headwater.lab.settings.propagation import at_the_warehouse, composite
+from headwater.lab.simulation.network import constant
+from headwater.lab.simulation.simulator import Conditions
+from headwater.lab.simulation.tries import tallied
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.acknowledged import acknowledged
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.nested_sweep import nested_sweep

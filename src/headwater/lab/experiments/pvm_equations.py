@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from headwater.lab.cost_model import (
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
+from headwater.lab.settings.cost_model import (
     local_queries,
     local_queries_of,
     local_share,
@@ -12,7 +13,6 @@ from headwater.lab.cost_model import (
     printed_local_queries_of,
     remote_queries,
 )
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.settings.pvm import EVEN, LOCAL, REMOTE, Load, history
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm
@@ -82,10 +82,11 @@ def _counted(rows: list[dict[str, float]]) -> list[Claim]:
     printed = [_summed(printed_local_queries_of, row) / row["local, equation 6"] - 1 for row in same]
     fewest = min(row["Nested SWEEP remote"] / row["SWEEP remote"] for row in rows)
     return [
-        Claim(
+        identity(
             "SWEEP, PVM and PVM CC ask (m − 1)n remote queries (equation 7)",
             f"{len(remote)} of {len(rows) * len(names)} counts differ",
             not remote,
+            "each of the n updates is a loop over the other m − 1 sources",
         ),
         Claim(
             "they need (m − 1)/(2m) · n² local ones (equation 6)",
@@ -94,10 +95,11 @@ def _counted(rows: list[dict[str, float]]) -> list[Claim]:
             "It is exact there, whatever p and c are: each pair of updates of different sources is one local join, "
             "when the earlier one is handled. The sum in the middle of equation 6 must run over i, not n.",
         ),
-        Claim(
+        identity(
             "equation 6 is the sum of matrix 3",
             f"{len(matrix)} of {len(same)} sums differ",
             not matrix,
+            "arithmetic: both count the pairs of updates of different sources",
         ),
         Claim(
             "where m does not divide n, equation 6 is an approximation",
@@ -124,11 +126,12 @@ def _example(share: float) -> list[Claim]:
     m, n = EXAMPLE.m, EXAMPLE.n
     most = most_updates(m, LOCAL / REMOTE, 0.1)
     return [
-        Claim(
+        identity(
             "C_local/C_remote = 0.01, 10 sources: local joins take less than a tenth up to 200 updates (equation 16)",
             f"the equation allows {most:.0f}; SWEEP with {n} updates spent {share:.4f} of the remote time on local "
             f"joins, equation 16 says {local_share(m, n, LOCAL / REMOTE):.4f}",
             abs(most - 200) < 1e-9 and abs(share - 0.1) < 1e-9,
+            "equation 16 is equation 6 over equation 7, times C_local/C_remote, which is set to 0.01 here as well",
         )
     ]
 

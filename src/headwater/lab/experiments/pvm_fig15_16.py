@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import History, State
-from headwater.lab.lattice import Lattice, Vector
-from headwater.lab.levels import Consistency
-from headwater.lab.world import World, after, table_name
+from headwater.lab.checker.lattice import Lattice, Vector
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
+from headwater.lab.histories.history import History, State
+from headwater.lab.worlds.world import World, after, table_name
 from headwater.maintenance.strategies.contract import Label, Update
 
 UPDATES = "xyz"
@@ -50,16 +50,18 @@ def run(run: Run) -> Findings:
 
     rows = [_row("15", _shown(_name(v)), f"{n} in") for n, states in enumerate(levels) for v in states]
     claims = [
-        Claim(
+        identity(
             "“The second level shows three possible states … The third level shows the next three possible states … "
             "The fourth level shows the leaf node.”",
             f"{len(contents) - 1} states, on levels of {', '.join(str(len(states)) for states in levels)}",
             [len(states) for states in levels] == [1, 3, 3, 1],
+            "the subsets of three independent updates, by size",
         ),
-        Claim(
+        identity(
             "“There are six possible legal orders of information source space states.”",
             f"{len(orders)} ways from the bottom to the top: {', '.join(orders)}",
             len(orders) == 6,
+            "the orders of three independent updates: 3!",
         ),
     ]
     for part, level, shows, idea in run.each(FIGURE_16):

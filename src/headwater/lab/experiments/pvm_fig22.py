@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import History
-from headwater.lab.network import constant
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import constant
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
 from headwater.maintenance.strategies.contract import Factory, Label
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm

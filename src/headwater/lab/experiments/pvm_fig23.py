@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.lab.cost_model import pvm_time_simplified, update_time
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
+from headwater.lab.settings.cost_model import pvm_time_simplified, update_time
 from headwater.lab.settings.pvm import REMOTE, Load, even, varying
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm
@@ -13,6 +13,8 @@ from headwater.maintenance.strategies.waves import wave
 SOURCES = range(2, 7)
 PARALLEL = range(1, 11)
 PER_SOURCE = 10
+BOTH = ("PVM, even", "PVM")
+"""Section 7.3 reads its observations off both charts, so both kinds of sources judge them."""
 BESIDES = (("Nested SWEEP", nested_sweep()), ("our wave", wave()))
 
 
@@ -55,19 +57,21 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
     def speedup(m: int, p: int, name: str) -> float:
         return at[m, 1][name] / at[m, p][name]
 
-    halves = {name: [speedup(m, 2, name) for m in SOURCES] for name in ("PVM", "PVM, even")}
+    halves = {name: [speedup(m, 2, name) for m in SOURCES] for name in BOTH}
     # T(p)·p / T(1) for p up to m: 1 is a drop at rate 1/p
-    rates = [p / speedup(m, p, "PVM, even") for m in SOURCES for p in range(1, m + 1)]
-    turning = {m: _turning_point([at[m, p]["PVM, even"] for p in PARALLEL]) for m in SOURCES}
-    best = {m: max(speedup(m, p, "PVM, even") for p in PARALLEL) for m in SOURCES}
+    rates = {name: [p / speedup(m, p, name) for m in SOURCES for p in range(1, m + 1)] for name in BOTH}
+    turning = {name: {m: _turning_point([at[m, p][name] for p in PARALLEL]) for m in SOURCES} for name in BOTH}
+    best = {name: {m: max(speedup(m, p, name) for p in PARALLEL) for m in SOURCES} for name in BOTH}
     behind = {m: max(speedup(m, p, "PVM") for p in PARALLEL) / m for m in SOURCES}
     return [
         Claim(
             "p decreases T by 1/p, whatever the number of sources",
-            f"even sources: p·T(p)/T(1) for p ≤ m is between {min(rates):.2f} and {max(rates):.2f}",
-            max(rates) < 1.5 and min(rates) > 0.85,
-            "Between 1 and 1.5 is what blocking costs where p is close to m; below 1, local joins are done while "
-            "sources work.",
+            "p·T(p)/T(1) for p ≤ m is between "
+            + " with even sources, between ".join(f"{min(r):.2f} and {max(r):.2f}" for r in rates.values())
+            + " with varying ones",
+            all(max(r) < 1.5 and min(r) > 0.85 for r in rates.values()),
+            "Above 1 is what blocking costs where p is close to m, more the more the time of a question varies; below "
+            "1, local joins are done while sources work. Up to 1.5 counts as this.",
         ),
         Claim(
             "the second thread halves T, for every m",
@@ -76,21 +80,32 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
             + " with even sources, "
             + ", ".join(f"{h:.2f}" for h in halves["PVM"])
             + " with varying ones",
-            min(halves["PVM, even"]) > 1.8,
-            "Judged by even sources. Two updates block each other more often when the time of a question varies.",
+            all(min(h) > 1.8 for h in halves.values()),
+            "Held if it is above 1.8 with both. Two updates block each other more often when the time of a question "
+            "varies.",
         ),
         Claim(
             "each line has a turning point, where it flattens: at the query capability, p = m",
-            "within 5 % of its lowest T from p = " + ", ".join(f"{p} (m = {m})" for m, p in turning.items()),
-            all(m <= p <= m + 3 for m, p in turning.items()),
+            "within 5 % of its lowest T from p = "
+            + " with even sources, from p = ".join(
+                ", ".join(f"{p if p in PARALLEL else 'none'} (m = {m})" for m, p in turns.items())
+                for turns in turning.values()
+            )
+            + " with varying ones",
+            all(m <= p <= m + 3 for turns in turning.values() for m, p in turns.items()),
             "Up to m + 3 counts as this: some more than m in the PPU help a little, since one can wait at each source "
             "while another is worked on. The paper's own measured curve for m = 4 falls until p = 7.",
         ),
-        Claim(
+        identity(
             "the query capability of the sources limits what can be gained: m-fold",
-            "best T(1)/T(p), even sources: " + ", ".join(f"{b:.1f} (m = {m})" for m, b in best.items()),
-            all(0.85 * m <= b <= 1.15 * m for m, b in best.items()),
-            "Slightly more than m-fold: T(1) holds local joins, which are done beside the sources' work for p > 1.",
+            "best T(1)/T(p): "
+            + " with even sources, ".join(
+                ", ".join(f"{b:.1f} (m = {m})" for m, b in folds.items()) for folds in best.values()
+            )
+            + " with varying ones",
+            all(b <= 1.15 * m for folds in best.values() for m, b in folds.items()),
+            "m sources that work on one question each work on m at once, and SWEEP keeps one busy. Slightly more than "
+            "m-fold is possible: T(1) holds local joins, which are done beside the sources' work for p > 1",
         ),
         Claim(
             "the measured trends reflect the expected ones, with some overhead",

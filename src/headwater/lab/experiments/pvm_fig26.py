@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from headwater.lab.cost_model import arriving_time, pvm_time_simplified, sweep_time_without_local, update_time
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
+from headwater.lab.settings.cost_model import arriving_time, pvm_time_simplified, sweep_time_without_local, update_time
 from headwater.lab.settings.pvm import REMOTE, Load, algorithms, times
 
 M, N, P = 2, 40, 5
@@ -59,17 +59,19 @@ def _claims(rows: list[dict[str, float]]) -> list[Claim]:
             f"sources, from {gain(first, ', even'):.0%} to {gain(last, ', even'):.0%} with even ones",
             gain(last, "") < 0.25 * gain(first, "") and gain(last, ", even") < 0.25 * gain(first, ", even"),
         ),
-        Claim(
+        identity(
             "when the interval is longer than it takes to handle one update, PVM is the same as SWEEP",
             f"even sources: the same from {same[0]:.0f} ms on, one update takes {update_time(M, REMOTE) * 1000:.0f} ms"
             if same
             else "never the same",
             bool(same) and abs(same[0] / 1000 - update_time(M, REMOTE)) <= 0.2,
+            "an update is done before the next one comes, and PVM with one update at a time is SWEEP",
         ),
-        Claim(
+        identity(
             "then T grows linearly with the interval",
             f"even sources: above {LINEAR} ms T of PVM grows by 1 s per 1 s and update, to {line:.1%}",
             line < 0.01,
+            "the last of n updates comes at (n − 1)·i, and T ends when it is handled",
         ),
         Claim(
             "PVM's turning point is roughly min(p, m) = 2 times earlier than SWEEP's",

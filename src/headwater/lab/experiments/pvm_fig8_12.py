@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.lab.experiment import Experiment, Findings, Run
-from headwater.lab.figures.claims import played
+from headwater.lab.settings.figures import played
 
 
 def run(run: Run) -> Findings:

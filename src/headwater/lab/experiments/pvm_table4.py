@@ -1,24 +1,36 @@
-"""PVM, table 4: the algorithms beside each other, every cell measured."""
+"""PVM, table 4: the algorithms beside each other.
+
+Consistency and quiescence are measured. What an algorithm is made of (keys, local compensation, how much it does at
+once, one question to each other source) is its own code: an identity.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.features import HISTORIES, SOURCES, STEADY, UPDATES, M, Measured, measure
-from headwater.lab.levels import Consistency
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
+from headwater.lab.settings.features import HISTORIES, SOURCES, STEADY, UPDATES, M, Measured, measure
 from headwater.lab.settings.table4 import ALGORITHMS, P
 
 
 class Cell(NamedTuple):
-    """What table 4 says of an algorithm, what was found, and whether that is the same."""
+    """What table 4 says of an algorithm, what was found, and whether that is the same. `by` says by which construction
+    it is, for cells that cannot be otherwise."""
 
     column: str
     said: str
     found: Callable[[Measured], str]
     same: Callable[[Measured], bool]
     why: str = ""
+    by: str = ""
+
+    def claim(self, name: str, m: Measured) -> Claim:
+        said = f"{name}, {self.column.lower()}: {self.said}"
+        if self.by:
+            return identity(said, self.found(m), self.same(m), self.by)
+        return Claim(said, self.found(m), self.same(m), self.why)
 
 
 def _level(said: Consistency, why: str = "") -> Cell:
@@ -41,6 +53,7 @@ def _at_once(m: Measured) -> str:
 
 
 LINEAR = Cell("Message cost", "O(n)", _asked, lambda m: m.linear)
+EACH_ONCE = LINEAR._replace(by="it asks each other source once at most for an update, whatever comes in between")
 FACTORIAL = Cell("Message cost", "O(n!)", _asked, lambda m: m.factorial)
 REQUIRED = Cell("Quiescence", "Required", _steady, lambda m: m.steady == m.steady_at_one == 0)
 NOT_REQUIRED = Cell(
@@ -57,29 +70,32 @@ NONINTERFERENCE = Cell(
 )
 KEYS = Cell(
     "Key points", "Unique key assumption", lambda m: f"{'refuses' if m.keys else 'takes'} a view without keys",
-    lambda m: m.keys,
+    lambda m: m.keys, by="the refusal is written into it",
 )  # fmt: skip
 LOCAL = Cell(
     "Key points", "Local compensation", lambda m: f"{m.local_joins:.2f} local joins per update",
-    lambda m: m.local_joins > 0,
+    lambda m: m.local_joins > 0, by="it is how the algorithm corrects an answer",
 )  # fmt: skip
 CONCURRENT = Cell(
     "Key points", "Full concurrency", lambda m: f"{_at_once(m)} ({M} sources)",
     lambda m: (m.questions_at_once, m.changes_at_once) == (M - 1, 1),
+    by="it asks all other sources at the same time, for one update at a time",
 )  # fmt: skip
 PARALLEL = Cell(
-    "Key points", "Parallel execution", lambda m: f"{_at_once(m)} (p = {P})", lambda m: m.changes_at_once == P
-)
-SINGLE = Cell("Execution", "Single-thread", _at_once, lambda m: m.questions_at_once == 1)
-MULTI = Cell("Execution", "Multithread", _at_once, lambda m: m.questions_at_once > 1)
+    "Key points", "Parallel execution", lambda m: f"{_at_once(m)} (p = {P})", lambda m: m.changes_at_once == P,
+    by="p is the option that says how many",
+)  # fmt: skip
+_HOW = "how many questions it asks before an answer has come is its own loop"
+SINGLE = Cell("Execution", "Single-thread", _at_once, lambda m: m.questions_at_once == 1, by=_HOW)
+MULTI = Cell("Execution", "Multithread", _at_once, lambda m: m.questions_at_once > 1, by=_HOW)
 
-PVM_ROW = (LINEAR, NOT_REQUIRED, PARALLEL, MULTI)
+PVM_ROW = (EACH_ONCE, NOT_REQUIRED, PARALLEL, MULTI)
 TABLE4: dict[str, tuple[Cell, ...]] = {
-    "Strobe": (_level(Consistency.STRONG), LINEAR, REQUIRED, KEYS, MULTI),
+    "Strobe": (_level(Consistency.STRONG), EACH_ONCE, REQUIRED, KEYS, MULTI),
     "C-Strobe": (_level(Consistency.COMPLETE), FACTORIAL, NOT_REQUIRED, KEYS, MULTI),
-    "SWEEP": (_level(Consistency.COMPLETE), LINEAR, NOT_REQUIRED, LOCAL, SINGLE),
+    "SWEEP": (_level(Consistency.COMPLETE), EACH_ONCE, NOT_REQUIRED, LOCAL, SINGLE),
     "Nested SWEEP": (_level(Consistency.STRONG), LINEAR, NONINTERFERENCE, LOCAL, SINGLE),
-    "POSSE": (_level(Consistency.COMPLETE), LINEAR, NOT_REQUIRED, CONCURRENT, MULTI),
+    "POSSE": (_level(Consistency.COMPLETE), EACH_ONCE, NOT_REQUIRED, CONCURRENT, MULTI),
     "PVM": (
         _level(
             Consistency.COMPLETE,
@@ -102,11 +118,7 @@ def run(run: Run) -> Findings:
         Panel("Table 4, as measured", kind="grid", cells=cells),
         Panel("Where updates interfere", "sources, n", "questions per update", asked, log_y=True),
     ]
-    claims = [
-        Claim(f"{name}, {cell.column.lower()}: {cell.said}", cell.found(m), cell.same(m), cell.why)
-        for name, m in measured.items()
-        for cell in TABLE4.get(name, ())
-    ]
+    claims = [cell.claim(name, m) for name, m in measured.items() for cell in TABLE4.get(name, ())]
     return Findings(rows, panels, claims, [_beyond(measured)])
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Claim, Experiment, Findings, Run
-from headwater.lab.figures.claims import played
-from headwater.lab.levels import Consistency
-from headwater.lab.simulation import Conditions, simulate
-from headwater.lab.world import Planned, World, table_name
+from headwater.lab.settings.figures import played
+from headwater.lab.simulation.simulator import Conditions, simulate
+from headwater.lab.worlds.world import Planned, World, table_name
 from headwater.maintenance.strategies.tid_rules import tid_rules
 
 

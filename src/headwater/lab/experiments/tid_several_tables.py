@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
-from headwater.lab.checker import check
-from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.network import exponential
-from headwater.lab.simulation import Capacity, Conditions, Simulation
-from headwater.lab.workload import Mix, every, poisson, updates, weighted
-from headwater.lab.world import World
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
+from headwater.lab.histories.history import History
+from headwater.lab.simulation.network import exponential
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation
+from headwater.lab.worlds.workload import Mix, every, poisson, updates, weighted
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Ask,
@@ -191,18 +191,18 @@ def _claims(rows: list[dict[str, float | str]]) -> list[Claim]:
     torn = total - runs("SWEEP, fictitious sources", Consistency.STRONG, Consistency.COMPLETE)
     wrong = runs("SWEEP", Consistency.NONE, Consistency.WEAK, Consistency.CONSISTENCY)
     return [
-        Claim(
+        identity(
             "a view over n+1 tables at m sources needs n subqueries if every table is a source of its own",
             ", ".join(f"{q:.1f} (n = {t - 1})" for t, q in swept.items()),
             all(t - 1 - 1 < q <= t - 1 for t, q in swept.items()),
-            "Every table but the one that changed.",
+            "a loop over every table but the one that changed",
         ),
-        Claim(
+        identity(
             "a better strategy generates only m subqueries",
             ", ".join(f"{q:.1f} ({t} tables, m = {SOURCES})" for t, q in ruled.items()),
             all(q <= SOURCES for q in ruled.values()),
-            "Fewer than m where an empty intermediate result ends it early; SWEEP here asks on. With one table per "
-            "source that is one more than SWEEP needs: the changed source is asked for its own change.",
+            "a loop over the sources; fewer where an empty intermediate result ends it early (SWEEP asks on). With one "
+            "table per source m is one more than SWEEP needs: the changed source is asked for its own change",
         ),
         Claim(
             "strong consistency, without limit on the number of base relations per source, duplicates allowed",

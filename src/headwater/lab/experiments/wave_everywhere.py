@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
-from headwater.lab.checker import check
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.experiments.tid_several_tables import several
-from headwater.lab.history import History
-from headwater.lab.levels import Consistency
-from headwater.lab.mobile import Load, conditions, mobile_world
-from headwater.lab.network import Link, Network, exponential, uniform
+from headwater.lab.histories.history import History
 from headwater.lab.settings.cluster import EVEN, RELATIONS, waiting
-from headwater.lab.simulation import Capacity, Conditions, simulate
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World
+from headwater.lab.settings.mobile import Load, conditions, mobile_world
+from headwater.lab.settings.pvm import Load as PvmLoad
+from headwater.lab.settings.pvm import busy as pvm_world
+from headwater.lab.simulation.network import Link, Network, exponential, uniform
+from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
+from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.equal_partition import equal_partition
 from headwater.maintenance.strategies.frequency_partition import frequency_partition
@@ -52,9 +54,8 @@ class Place:
 
 def places(seed: int) -> Sequence[Place]:
     """The papers' settings."""
-    sparse, dense = chain(4, 20, 20, seed), chain(4, 12, 6, seed)
-    burst = updates(sparse, 60, in_turn(sparse.sources), every(0.0), seed, Mix(0.5, domain=20))
-    steady = updates(sparse, 80, in_turn(sparse.sources), every(1.5), seed, Mix(0.5, domain=20))
+    burst, steady = pvm_world(PvmLoad(4, 60), seed), pvm_world(PvmLoad(4, 80, interval=1.5), seed)
+    dense = chain(4, 12, 6, seed)
     crowded = updates(dense, 80, in_turn(dense.sources), every(1.5), seed, Mix(0.5, domain=6))
     tables = several(3, seed)
     tables = updates(tables, 40, in_turn(tables.sources), every(2.0), seed, Mix(0.5, 2, 6))

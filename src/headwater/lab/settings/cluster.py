@@ -6,14 +6,10 @@ fifty times as much, a question at a source twice that.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from random import Random
-
-from headwater.algebra.bag import Bag
-from headwater.lab.network import Delay, Link, Network, constant
-from headwater.lab.simulation import Capacity, Conditions
-from headwater.lab.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.world import World
+from headwater.lab.simulation.network import Delay, Link, Network, constant
+from headwater.lab.simulation.simulator import Capacity, Conditions
+from headwater.lab.worlds.workload import Mix, every, in_turn, paired_chain, updates
+from headwater.lab.worlds.world import World
 from headwater.maintenance.strategies.cluster_naive import pc
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.equal_partition import equal_partition
@@ -34,13 +30,8 @@ ALONE: tuple[tuple[str, Factory], ...] = (("SWEEP", sweep), ("our wave", wave())
 
 
 def line(n: int, seed: int) -> World:
-    """n relations in a chain, each value once in every column: a row has one partner in each neighbour."""
-    random = Random(seed)
-    world = chain(n, 1, DOMAIN, seed)
-    values = list(range(DOMAIN))
-    return replace(
-        world, initial={t: Bag.of(zip(values, random.sample(values, DOMAIN), strict=True)) for t in world.columns}
-    )
+    """n relations in a chain: a row has one partner in each neighbour."""
+    return paired_chain(n, DOMAIN, seed)
 
 
 def waiting(seed: int) -> World:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from headwater.algebra.bag import Bag
-from headwater.lab.keyed import keyed_chain, keys_of
-from headwater.lab.network import Link, Network, constant
-from headwater.lab.simulation import Capacity, Conditions
-from headwater.lab.world import Planned, World
+from headwater.lab.simulation.network import Link, Network, constant
+from headwater.lab.simulation.simulator import Capacity, Conditions
+from headwater.lab.worlds.keyed import keyed_chain, keys_of
+from headwater.lab.worlds.world import Planned, World
 from headwater.maintenance.strategies.c_strobe import c_strobe
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.eca import eca

@@ -20,36 +20,49 @@ figure 2 gives: it is empty when only E has changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from headwater.algebra.bag import Bag
-from headwater.algebra.spj import Partial, Spj, weight
+from headwater.algebra.bag import Bag, Row
+from headwater.algebra.spj import Find, Key, Partial, Spj, index, weight
 from headwater.maintenance.strategies.contract import Database, Node, Setting
 from headwater.model.names import TableName
 
 
-class States(NamedTuple):
-    """A table in state past, and its delta tables from there to state old: ∇ and Δ, netted."""
+class Isolated:
+    """A table in state past, in state old, and what stayed in between: by key, so that a source looks up what is asked
+    for and scans nothing. `added` and `deleted` are its delta tables from past to old, netted: no row is in both.
 
-    past: Bag
-    deleted: Bag
-    added: Bag
+    `at` are positions of the table's columns; a key is looked up in the table and corrected by the delta tables.
+    """
 
-    @property
-    def stayed(self) -> Bag:
-        return self.past - self.deleted
+    def __init__(self, database: Database, table: TableName, old: frozenset[str]) -> None:
+        """Whatever is in the delta tables happened after past; `old` says which of it up to old."""
+        changes = {tid: u.changes[table] for tid, u in database.delta().items() if table in u.changes}
+        self._database, self._table = database, table
+        self._since = Bag.summed(pair for change in changes.values() for pair in change)
+        self._change = Bag.summed(pair for tid, change in changes.items() if tid in old for pair in change)
+        self.deleted = Bag({row: -count for row, count in self._change if count < 0})
+        self.added = Bag({row: count for row, count in self._change if count > 0})
 
-    @property
-    def old(self) -> Bag:
-        """Equation 1."""
-        return self.stayed + self.added
+    def past(self, at: tuple[int, ...]) -> Find:
+        """Equation 2."""
+        return self._corrected(at, -self._since)
 
-    @staticmethod
-    def at(past: Bag, change: Bag) -> States:
-        """`change` is the sum of what happened between past and old: netted, so that no row is in both deltas."""
-        deleted = Bag({row: -count for row, count in change if count < 0})
-        return States(past, deleted, Bag({row: count for row, count in change if count > 0}))
+    def old(self, at: tuple[int, ...]) -> Find:
+        """Equation 3."""
+        return self._corrected(at, self._change - self._since)
+
+    def stayed(self, at: tuple[int, ...]) -> Find:
+        """R^o − ADD(R)."""
+        return self._corrected(at, -self._since - self.deleted)
+
+    def _corrected(self, at: tuple[int, ...], by: Bag) -> Find:
+        now = self._database.find(self._table, at)
+        if not by:
+            return now
+        correction = index(by, at)
+        return lambda key: Bag.summed([*now(key), *correction(key)])
 
 
 class Change(NamedTuple):
@@ -66,55 +79,41 @@ class Change(NamedTuple):
         return bool(self.add.bag) or bool(self.delete.bag)
 
 
-Tables = Mapping[TableName, States]
+Tables = Mapping[TableName, Isolated]
 
 
-def add(view: Spj, over: Sequence[int], tables: Tables) -> Partial:
-    """ADD(Q) of figure 2, where Q is the left-deep join of these occurrences."""
-    *e, f = over
-    add_f = view.origin(f, tables[view.tables[f]].added)
-    if not e:
-        return add_f
-    add_e = add(view, e, tables)
-    return _union(
-        view.merge(add_e, add_f),
-        view.merge(add_e, view.origin(f, tables[view.tables[f]].stayed)),
-        view.merge(_stayed(view, e, tables), add_f),
-    )
+def own_change(view: Spj, over: Sequence[int], tables: Tables) -> Change:
+    """ADD(Q) and DEL(Q) of figure 2, where Q is the left-deep join of these occurrences, all at one source; unfolded as
+    `terms` does it for all sources, so that each part begins with a delta table."""
+    near = _neighbours(view)
+    parts = []
+    for k in over:
+        table = tables[view.tables[k]]
+        part = Change(view.origin(k, table.added), view.origin(k, table.deleted))
+        for j in _reachable((k,), set(over), near)[1:]:
+            part = joined(view, part, j, tables[view.tables[j]], over.index(j) < over.index(k))
+        parts.append(part)
+    return Change(_union([p.add for p in parts]), _union([p.delete for p in parts]))
 
 
-def delete(view: Spj, over: Sequence[int], tables: Tables) -> Partial:
-    """DEL(Q) of figure 2."""
-    *e, f = over
-    delete_f = view.origin(f, tables[view.tables[f]].deleted)
-    if not e:
-        return delete_f
-    delete_e = delete(view, e, tables)
-    return _union(
-        view.merge(delete_e, delete_f),
-        view.merge(delete_e, view.origin(f, tables[view.tables[f]].stayed)),
-        view.merge(_stayed(view, e, tables), delete_f),
-    )
+def joined(view: Spj, change: Change, j: int, table: Isolated, before: bool) -> Change:
+    """ADD and DEL of other relations, joined with occurrence j: with what stayed of it if it stands `before`, in the
+    view, what the change is of; else as it was in state old, and past for DEL."""
+    added, deleted = (table.stayed, table.stayed) if before else (table.old, table.past)
+    return Change(_extended(view, change.add, j, added), _extended(view, change.delete, j, deleted))
 
 
-def _stayed(view: Spj, over: Sequence[int], tables: Tables) -> Partial:
-    """E^o − ADD(E): the join of what stayed in each table."""
-    return view.core(over, {view.tables[i]: tables[view.tables[i]].stayed for i in over})
+def _extended(view: Spj, partial: Partial, j: int, state: Callable[[tuple[int, ...]], Find]) -> Partial:
+    at = view.raw_positions(j, view.join(partial.over, j).far)
+    return view.extend(partial, j, view.as_occurrence(j, state(at) if partial.bag else _nothing))
 
 
-def _union(first: Partial, *others: Partial) -> Partial:
-    return Partial(first.over, sum((o.bag for o in others), first.bag))
+def _nothing(key: Key) -> Iterable[tuple[Row, int]]:
+    return ()
 
 
-def states(database: Database, table: TableName, old: frozenset[str]) -> States:
-    """Equations 2 and 3: whatever is in the delta tables happened after past."""
-    past, change = database.rows(table), Bag()
-    for tid, update in database.delta().items():
-        if table in update.changes:
-            past = past - update.changes[table]
-            if tid in old:
-                change = change + update.changes[table]
-    return States.at(past, change)
+def _union(parts: Sequence[Partial]) -> Partial:
+    return Partial(parts[0].over, sum((p.bag for p in parts), Bag()))
 
 
 # Where the rules are evaluated

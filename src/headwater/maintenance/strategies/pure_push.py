@@ -13,9 +13,13 @@ with the others where they are, so the first k batches sum up to the view over t
 
 Read into the paper: it says "just before t_k+1" and leaves open what happens at equal times. Two sources that cut at
 the same time would both miss the other's batch, or both see it. The order of the chain decides: R^j(t_k+1) for j < i,
-the cut before for j > i, which is eq. (3) of Pull-Push. The warehouse applies whole batches only, so the tags need not
-travel. If all sources cut at the same times, every state is V(t) at one of them; with intervals of their own it is V
-with each source at its last cut before t. Both are strong.
+the cut before for j > i, which is eq. (3) of Pull-Push. If all sources cut at the same times, every state is V(t) at
+one of them; with intervals of their own it is V with each source at its last cut before t. Both are strong.
+
+Every tuple of a δV carries cr_i and dr_i, the tags of the tuple of δR^i that it comes from, in messages and in
+Temp_View; that Pull-Push's need not is one of its gains (section 4.1). How the warehouse uses them is in the 2001
+paper, which we do not have. Here it applies whole batches, for which `Batches_List` is enough: that no tag is later
+than the time which the view is brought to is then a consequence, and asserted.
 
 Also read into it: a batch goes to its left neighbours first and then to the right ones, as in SWEEP, because the
 description lets the source choose; an empty batch has nothing to be joined with and goes to the warehouse at once;
@@ -50,7 +54,7 @@ from headwater.maintenance.strategies.contract import (
     Work,
 )
 from headwater.maintenance.strategies.tagged_source import Applied, RestoredJoin, TaggedSource, chained
-from headwater.maintenance.strategies.time_tags import ALWAYS
+from headwater.maintenance.strategies.time_tags import ALWAYS, Tags
 
 Interval = float | Mapping[Node, float]
 
@@ -69,10 +73,22 @@ def pure_push(update_interval: Interval, update_window: float, ack_after: float 
     return make
 
 
+class Tagged(NamedTuple):
+    """Tuples of δV that have the same cr_i and dr_i."""
+
+    tags: Tags
+    change: Partial
+
+    @property
+    def weight(self) -> int:
+        """Each tuple travels with its two tags."""
+        return self.change.weight + len(self.tags) * len(self.change.bag.counts)
+
+
 class Batch(NamedTuple):
     """(δV, t_k, t_k+1, i). `about` are the updates that it sums up."""
 
-    change: Partial
+    tuples: tuple[Tagged, ...]
     t_k: float
     t_k1: float
     i: int
@@ -81,7 +97,7 @@ class Batch(NamedTuple):
 
     @property
     def weight(self) -> int:
-        return 3 + self.change.weight
+        return 3 + sum(tagged.weight for tagged in self.tuples)
 
 
 class Cut(NamedTuple):
@@ -106,7 +122,6 @@ class Source:
         self.tagged = TaggedSource(setting, i)
         self._tickets = count()
         self._joining: dict[int, Batch] = {}
-        self._nothing = setting.view.origin(i, Bag())
 
     def cut(self, k: int) -> float:
         """The time of the k-th cut."""
@@ -136,8 +151,10 @@ class Source:
         elif isinstance(body, Cut):
             effects += self._cut(body, now)
         elif isinstance(body, Answer):
-            ((_, change),) = body.value.terms
-            effects += [Work(), *self._pass_on(self._joining.pop(body.ticket)._replace(change=change))]
+            batch = self._joining.pop(body.ticket)
+            joined = zip(batch.tuples, body.value.terms, strict=True)
+            tuples = tuple(Tagged(tagged.tags, change) for tagged, (_, change) in joined if change.bag)
+            effects += [Work(), *self._pass_on(batch._replace(tuples=tuples))]
         else:
             effects += self._join(body)
         return effects
@@ -147,19 +164,21 @@ class Source:
         if now < t_k1 or not cut.settled:
             # A commit at t_k+1 belongs to the batch, and may be told after this at the same moment.
             return [Wake(max(t_k1 - now, 0.0), Cut(cut.k, settled=now >= t_k1))]
-        updates, labels = self.tagged.updates(t_k, t_k1)
-        change = self.setting.view.origin(self.i, updates.change) if labels else self._nothing
-        batch = Batch(change, t_k, t_k1, self.i, labels)
+        updates, labels = self.tagged.tagged_updates(t_k, t_k1)
+        origin = self.setting.view.origin
+        tuples = (Tagged(tags, origin(self.i, change)) for tags, change in updates.items())
+        batch = Batch(tuple(tagged for tagged in tuples if tagged.change.bag), t_k, t_k1, self.i, labels)
         return [Wake(self.cut(cut.k + 1) - now, Cut(cut.k + 1)), *self._pass_on(batch)]
 
     def _join(self, batch: Batch) -> list[Effect]:
         """δV ⋈ R^j(t_m)."""
-        if not batch.change.bag:
+        if not batch.tuples:
             return self._pass_on(batch)
         ticket = next(self._tickets)
         self._joining[ticket] = batch
         t_m = self.last_cut(batch.t_k1, including=self.i < batch.i)
-        question = RestoredJoin(self.setting.view, ((batch.i, batch.change),), self.i, self.tagged.relation, t_m)
+        terms = tuple((batch.i, tagged.change) for tagged in batch.tuples)
+        question = RestoredJoin(self.setting.view, terms, self.i, self.tagged.relation, t_m)
         return [Ask(self.setting.homes[self.i], question, ticket, batch.about)]
 
     def _pass_on(self, batch: Batch) -> list[Effect]:
@@ -221,7 +240,9 @@ class Warehouse:
         effects: list[Effect] = []
         if due:
             view = self.setting.view
-            rows = ((row, times) for batch in due if batch.change.bag for row, times in view.finish(batch.change))
+            tuples = [tagged for batch in due for tagged in batch.tuples]
+            assert all(tagged.tags.at <= up_to for tagged in tuples)
+            rows = (pair for tagged in tuples for pair in view.finish(tagged.change))
             covers = tuple(label for batch in due for label in batch.about)
             effects.append(Commit(((view.name, Bag.summed(rows)),), covers))
         return [*effects, *(Send(source, Applied(up_to)) for source in self.setting.homes)]

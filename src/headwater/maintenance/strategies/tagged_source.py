@@ -10,7 +10,7 @@ from typing import NamedTuple
 from headwater.algebra.bag import Bag
 from headwater.algebra.spj import Partial, Spj
 from headwater.maintenance.strategies.contract import Database, Label, Setting, Update
-from headwater.maintenance.strategies.time_tags import TaggedRelation, Updates
+from headwater.maintenance.strategies.time_tags import TaggedRelation, Tags, Updates
 from headwater.model.errors import UsageError
 
 Terms = tuple[tuple[int, Partial], ...]
@@ -36,6 +36,11 @@ class TaggedSource:
             return updates, ()  # most intervals are empty
         first, last = (bisect_right(self._commits, t, key=lambda commit: commit[0]) for t in (t_k, t_k1))
         return updates, tuple(label for _, label in self._commits[first:last])
+
+    def tagged_updates(self, t_k: float, t_k1: float) -> tuple[dict[Tags, Bag], tuple[Label, ...]]:
+        """The same, by the tags of its tuples."""
+        labels = self.updates(t_k, t_k1)[1]
+        return (self.relation.tagged_updates(t_k, t_k1) if labels else {}), labels
 
     def truncate(self, t_v: float) -> None:
         self.relation.truncate(t_v)

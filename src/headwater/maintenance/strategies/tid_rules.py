@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.spj import Spj
-from headwater.maintenance.strategies.change_propagation import Change, add, delete, states, terms
+from headwater.maintenance.strategies.change_propagation import Change, Isolated, joined, own_change, terms
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Answer,
@@ -85,8 +85,8 @@ class Own:
         return len(self.old)
 
     def evaluate(self, database: Database) -> Change:
-        tables = {self.view.tables[i]: states(database, self.view.tables[i], self.old) for i in self.over}
-        return Change(add(self.view, self.over, tables), delete(self.view, self.over, tables))
+        tables = {self.view.tables[i]: Isolated(database, self.view.tables[i], self.old) for i in self.over}
+        return own_change(self.view, self.over, tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,10 @@ class Join:
         return self.change.weight + len(self.old)
 
     def evaluate(self, database: Database) -> Change:
-        added, deleted = self.change
+        change = self.change
         for j, before in self.over:
-            table = states(database, self.view.tables[j], self.old)
-            added = self.view.local(added, j, table.stayed if before else table.old)
-            deleted = self.view.local(deleted, j, table.stayed if before else table.past)
-        return Change(added, deleted)
+            change = joined(self.view, change, j, Isolated(database, self.view.tables[j], self.old), before)
+        return change
 
 
 @dataclass(frozen=True, slots=True)

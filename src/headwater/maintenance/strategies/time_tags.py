@@ -25,6 +25,8 @@ from headwater.model.errors import HeadwaterError
 
 ALWAYS = float("-inf")
 """The creation tag of what was there at the beginning."""
+NEVER = float("inf")
+"""The deletion tag of what is there."""
 
 
 class Deleted(NamedTuple):
@@ -33,6 +35,18 @@ class Deleted(NamedTuple):
     row: Row
     cr: float
     dr: float
+
+
+class Tags(NamedTuple):
+    """cr and dr of a tuple."""
+
+    cr: float
+    dr: float = NEVER
+
+    @property
+    def at(self) -> float:
+        """When the tuple was last changed."""
+        return self.cr if self.dr == NEVER else self.dr
 
 
 class Updates(NamedTuple):
@@ -139,6 +153,20 @@ class TaggedRelation:
         touched = dict.fromkeys((*(row for _, row in created), *(d.row for d in deleted)))
         net = [(row, self._count(row, t_k1) - self._count(row, t_k)) for row in touched]
         return Updates(Bag({r: n for r, n in net if n > 0}), Bag({r: -n for r, n in net if n < 0}))
+
+    def tagged_updates(self, t_k: float, t_k1: float) -> dict[Tags, Bag]:
+        """δR(t_k, t_k+1) by the tags of its tuples: those of ΔR have a cr in the interval, those of ∇R a dr."""
+        updates = self.updates(t_k, t_k1)
+        found: dict[Tags, list[tuple[Row, int]]] = {}
+        for row, count in updates.inserted:
+            created = [*self._live.get(row, ()), *(d.cr for d in self._gone.get(row, ()) if d.dr > t_k1)]
+            for cr in sorted(cr for cr in created if t_k < cr <= t_k1)[-count:]:
+                found.setdefault(Tags(cr), []).append((row, 1))
+        for row, count in updates.deleted:
+            deleted = [d for d in self._gone.get(row, ()) if d.cr <= t_k < d.dr <= t_k1]
+            for d in deleted[-count:]:
+                found.setdefault(Tags(d.cr, d.dr), []).append((row, -1))
+        return {tags: Bag.summed(pairs) for tags, pairs in sorted(found.items())}
 
     def truncate(self, t_v: float) -> None:
         """EMPTY_LOG: the tuples of R̄ with dr ≤ t_v are in no state from t_v on."""

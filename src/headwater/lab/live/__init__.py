@@ -1,0 +1,1 @@
+"""The same strategies on real sources."""
