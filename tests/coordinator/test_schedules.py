@@ -13,7 +13,6 @@ import pytest
 
 from headwater.runtime.commit.ledger import Ledger
 from headwater.runtime.scheduling.families import Family
-from headwater.runtime.scheduling.managers import ViewManager
 from headwater.runtime.scheduling.merging import Merging
 
 from .world import Counts, Dangers, play
@@ -62,13 +61,6 @@ def caught(folder: Path, histories: int = 60) -> str:
 def test_a_view_that_is_shown_too_far_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Merging, "frontier", lambda self, key: self.numbered if key in self._open else None)
     assert caught(folder)
-
-
-def test_a_child_that_reads_a_state_its_parent_never_had_is_caught(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ViewManager, "has_state", lambda self, at: True)
-    assert "reads" in caught(folder, 400)
 
 
 def test_bounds_that_are_lost_when_families_unite_are_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,10 +48,23 @@ def test_a_child_goes_to_the_farthest_end_its_parents_have_passed() -> None:
     assert family.known(Seq(7), Seq(9)) == 9
 
 
-def test_families_that_become_one_keep_only_common_ends() -> None:
+def test_families_that_become_one_keep_all_their_ends() -> None:
     one, other = Family(2, [Seq(3), Seq(7)]), Family(3, [Seq(5), Seq(7)], [Seq(9)])
     one.join(other)
-    assert (one.step, one.bounds, one.stops) == (6, [7], [9])
+    assert (one.step, one.bounds, one.stops) == (6, [3, 5, 7], [9])
+
+
+def test_a_child_ends_only_where_its_parents_have_states() -> None:
+    """After a restart one parent is at 7, the other at 5 on its way there: 5 is no state of the first."""
+    family, states = Family(bounds=[Seq(3), Seq(5), Seq(7)]), [{Seq(3), Seq(7)}, {Seq(3), Seq(5)}]
+
+    def usable(bound: Seq) -> bool:
+        return all(bound in have for have in states)
+
+    assert family.known(Seq(3), Seq(5), usable=usable) is None
+    states[1].add(Seq(7))
+    assert family.known(Seq(3), Seq(7), usable=usable) == 7
+    assert family.known(Seq(3), Seq(7), skip=False, usable=usable) == 7
 
 
 def test_what_nobody_asks_for_is_forgotten() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from headwater.runtime.recovery import recover
 
 from headwater.integrator.journal import FOLDER as JOURNAL
 from headwater.integrator.journal import Journal
 from headwater.model.errors import LeaseLost, WarehouseError
 from headwater.model.names import Seq, ViewName
+from headwater.runtime.commit.recovery import recover
+from headwater.runtime.commit.tables import ViewTables
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog, ViewState
 from headwater.warehouse.format import claim
@@ -33,7 +34,7 @@ class Maintainer:
     def __init__(self, storage: Storage) -> None:
         self.storage, self.identity = storage, claim(storage)
         self.journal, self.cuts = Journal(storage, self.identity), CutLog(storage)
-        self.cut = recover(storage, self.journal, self.cuts)
+        self.cut = recover(storage, self.journal, self.cuts, ViewTables(storage))
         self.table = ChangelogTable(storage, TABLE)
 
     def load(self) -> None:
@@ -94,7 +95,7 @@ def test_a_pinned_state_survives(open_storage: Open) -> None:
         Maintainer(storage)
         assert held(storage, before.version) == [1, 2]
         pin.close()
-        recover(storage, Journal(storage), CutLog(storage))
+        recover(storage, Journal(storage), CutLog(storage), ViewTables(storage))
         assert storage.names(TABLE).count(folded.name) == 1
         assert [n for n in storage.names(TABLE) if n.endswith(".parquet")] == [folded.name]
 
