@@ -271,3 +271,10 @@ def test_live_on_postgresql_beside_sqlite(headwater: Headwater, shop: Path, post
             writer.join()
     assert result.exit_code == 0, result.output
     assert "verdict: complete consistency" in result.stdout
+
+
+def test_without_matplotlib_it_says_what_to_install(headwater: Headwater, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.cli.lab.find_spec", lambda name: None)
+    refused = headwater("lab", "run", "pvm-fig22")
+    assert refused.exit_code == 2
+    assert "pip install 'headwater[lab]'" in refused.stderr

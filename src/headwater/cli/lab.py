@@ -6,6 +6,7 @@ import difflib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,6 +91,9 @@ def run(
     Examples:  headwater lab run pvm-fig21   ·   headwater lab run all --out report
     """
     from headwater.lab.experiments import all_experiments
+
+    if find_spec("matplotlib") is None:
+        raise UsageError("experiments are drawn with matplotlib, which is not here", "pip install 'headwater[lab]'")
     from headwater.lab.reporting.report import summary
     from headwater.lab.reporting.running import REPORT, run_many, run_one
 
