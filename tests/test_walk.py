@@ -32,3 +32,8 @@ def test_the_walk_goes_through_the_folders_in_order() -> None:
     ]  # fmt: skip
     root = DOCS.parent / "src" / "headwater"
     assert all((root / room).is_dir() for room in rooms)
+
+
+@pytest.mark.parametrize("place", sorted(set(re.findall(r"`([\w*/]+(?:\.py|/))`", (DOCS / "glossary.md").read_text()))))
+def test_the_words_are_where_the_glossary_says(place: str) -> None:
+    assert list((DOCS.parent / "src" / "headwater").glob(place.rstrip("/"))), place
