@@ -250,7 +250,7 @@ class Building:
         except PositionTrimmed:  # capture of a table is younger than what was polled last: the next polls pass it
             change.phase, change.retry_at = "waiting for the sources", self._clock.monotonic() + SOON_SECONDS
             return None
-        except HeadwaterError as error:
+        except Exception as error:
             return self._again_or_failed(change, error)
         if change.point is not None and not change.point.means(found.identities):
             change.point = None
@@ -265,7 +265,7 @@ class Building:
         task, change.task = change.task, None
         try:
             loaded = task.result()
-        except HeadwaterError as error:
+        except Exception as error:
             if isinstance(error, PositionTrimmed):  # it will not come back: load as of a newer one
                 change.point = None
             return self._again_or_failed(change, error)
@@ -273,7 +273,10 @@ class Building:
         assert point is not None
         return self._manage(change, [(one.view, first_state(one.view, one.versions, point.seq)) for one in loaded])
 
-    def _again_or_failed(self, change: Change, error: HeadwaterError) -> Ended | None:
+    def _again_or_failed(self, change: Change, error: Exception) -> Ended | None:
+        if not isinstance(error, HeadwaterError):  # a defect of ours must not take the other views with it
+            log.error("%s: a defect", ", ".join(change.names), exc_info=error)
+            error = HeadwaterError(f"unexpected {type(error).__name__}: {error}")
         if not error.retry_helps:
             return self.failed(error)
         log.info("%s: waits: %s", ", ".join(change.names), error.what)

@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from headwater.model.errors import HeadwaterError
+from headwater.model.errors import HeadwaterError, WarehouseError
 from headwater.model.names import Seq
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.commit.events import Compacted
@@ -172,9 +172,11 @@ class Chores:
     def _finish_compaction(self, wait: bool = False) -> None:
         try:
             replaced = self._compaction.finish(wait)
-        except HeadwaterError as error:
+        except WarehouseError:
+            raise  # no space, or another maintainer: nothing can go on
+        except Exception as error:  # nothing depends on it
             log.warning("a compaction failed", exc_info=True)
-            self._meter.note(f"a compaction will be tried again: {error.what}")
+            self._meter.note(f"a compaction will be tried again: {_said(error)}")
             return
         if replaced is not None:
             self._retired.append((self._clock.monotonic(), *replaced))
@@ -188,8 +190,7 @@ class Chores:
         failure = self._publishing.exception()
         if failure is not None:
             log.warning("publishing failed", exc_info=failure)
-            said = failure.what if isinstance(failure, HeadwaterError) else f"{type(failure).__name__}: {failure}"
-            self._meter.note(f"publishing will be tried again: {said}")
+            self._meter.note(f"publishing will be tried again: {_said(failure)}")
         return True
 
     def _retire(self) -> None:
@@ -215,3 +216,7 @@ class Chores:
             return False
         self._last[what] = now
         return True
+
+
+def _said(error: BaseException) -> str:
+    return error.what if isinstance(error, HeadwaterError) else f"unexpected {type(error).__name__}: {error}"

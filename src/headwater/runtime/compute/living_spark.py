@@ -6,6 +6,7 @@ nothing else: whoever needs Spark asks here each time, and what was being comput
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from headwater.model.errors import HeadwaterError
 from headwater.runtime.compute.failures import DEATH_FIX, ComputationFailed, ProcessDied, translated_errors
 from headwater.runtime.compute.spark import start_spark
 from headwater.runtime.project.config import Config
+
+log = logging.getLogger(__name__)
 
 
 class LivingSpark:
@@ -33,6 +36,7 @@ class LivingSpark:
         with self._lock:
             if not is_alive(self._session):
                 self.deaths += 1
+                log.warning("the JVM died; starting another one")
                 forget_dead_session()
                 self._session = start_spark(self._config)
             return self._session

@@ -112,6 +112,8 @@ class SchemaWatch:
                 found |= {mark: halt for mark, halt in look.result().items() if mark not in self._broken}
             except HeadwaterError as error:  # not now: the poller reports that the source is away
                 log.info("source %s could not be looked at: %s", source, error.what)
+            except Exception:  # a defect of ours, or a driver's: it is looked at again
+                log.exception("source %s could not be looked at: a defect", source)
             if source in self._again:
                 self._again.discard(source)
                 self._begin(source)
