@@ -51,40 +51,40 @@ def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = 
     views lie between them. Where a view shows every N transactions, rows end at the last multiple of N as well, or it
     could never be shown up to there.
     """
+    every = list(every)
     within = {view: seqs[(seqs > lo) & (seqs <= hi)] for view, seqs in relevant.items()}
     within = {view: seqs for view, seqs in within.items() if len(seqs)}
     if not within:
         return []
-    seqs = np.unique(np.concatenate(list(within.values())))
-    sets = _sets(seqs, within)
+    alike: dict[bytes, list[str]] = {}  # many views have the very same transactions
+    for view, own in within.items():
+        alike.setdefault(own.tobytes(), []).append(view)
+    seqs = np.unique(np.concatenate([within[views[0]] for views in alike.values()]))
+    concerns = np.zeros((len(alike), len(seqs)), bool)
+    for place, views in enumerate(alike.values()):
+        concerns[place, np.searchsorted(seqs, within[views[0]])] = True
+    sets = _numbered(concerns)
     begins = np.zeros(len(seqs), bool)
-    for own in within.values():
-        places = np.searchsorted(seqs, own)
+    for own in concerns:
+        places = np.flatnonzero(own)
         begins[places[1:]] |= sets[places[1:]] != sets[places[:-1]]
         begins[places[0]] = True
-    for n in every:
-        after = np.searchsorted(seqs, hi // n * n, side="right")
-        for own in within.values():  # whoever goes on after it begins a row there
-            places = np.searchsorted(seqs, own)
-            begins[places[places >= after][:1]] = True
-    found = []
-    for members in (np.flatnonzero(sets == kind) for kind in np.unique(sets)):
-        views = frozenset(view for view, own in within.items() if _holds(own, seqs[members[0]]))
-        for run in np.split(members, np.flatnonzero(begins[members])[1:]):
-            found.append(Row(Seq(int(seqs[run[0]]) - 1), Seq(int(seqs[run[-1]])), views))
+        for n in every:  # whoever goes on after the multiple begins a row there
+            begins[places[seqs[places] > hi // n * n][:1]] = True
+    order = np.argsort(sets, kind="stable")
+    starts = np.flatnonzero(begins[order])  # every set's first transaction begins a row
+    firsts, lasts = order[starts], order[np.append(starts[1:], len(order)) - 1]
+    named, tied, found = list(alike.values()), dict[int, frozenset[str]](), []
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        kind = int(sets[first])
+        if kind not in tied:
+            tied[kind] = frozenset(view for place in np.flatnonzero(concerns[:, first]) for view in named[place])
+        found.append(Row(Seq(int(seqs[first]) - 1), Seq(int(seqs[last])), tied[kind]))
     return sorted(found, key=lambda row: row.hi)
 
 
-def _sets(seqs: Seqs, within: Mapping[str, Seqs]) -> Seqs:
-    """A number for the set of views that each transaction concerns: equal sets, equal numbers."""
-    sets = np.zeros(len(seqs), np.int64)
-    for own in within.values():
-        member = np.zeros(len(seqs), np.int64)
-        member[np.searchsorted(seqs, own)] = 1
-        sets = np.unique(2 * sets + member, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return sets
-
-
-def _holds(seqs: Seqs, seq: np.int64) -> bool:
-    place = int(np.searchsorted(seqs, seq))
-    return place < len(seqs) and bool(seqs[place] == seq)
+def _numbered(concerns: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Seqs:
+    """A number for each column: equal columns, equal numbers."""
+    packed = np.ascontiguousarray(np.packbits(concerns, axis=0).T)
+    columns = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
+    return np.unique(columns, return_inverse=True)[1].reshape(-1).astype(np.int64)
