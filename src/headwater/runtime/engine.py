@@ -275,13 +275,14 @@ class Engine:
         self._hurry = self._must_build = True
         try:
             while not self._stopping:
-                self.step()
+                self.advance()
                 self._give_up(patience)
                 if wanted is None and all(self._drained(poller.name, entered) for poller in self._pollers):
                     wanted = self._merging.numbered
                 if wanted is not None and self._reaches(wanted) and not self._building.busy and not self._serving.busy:
                     self._ledger.show_quiet()
                     return
+                self._wait()
         finally:
             self._hurry = self._must_build = False
 
