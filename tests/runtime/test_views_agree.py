@@ -191,6 +191,7 @@ def test_readers_never_see_views_disagree(bank: Bank) -> None:
     assert all(v.ok for v in warehouse.verify())
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_views_come_change_and_go_while_it_runs(bank: Bank) -> None:
     warehouse = headwater.open(bank.folder)
