@@ -27,7 +27,7 @@ demo: $(READY) ## three databases, three views, a few thousand transactions, ver
 lab: $(READY) ## every published algorithm and the papers' experiments again; writes lab-report/report.html
 	@$(BIN)/headwater lab run all
 
-verdicts: $(READY) ## every claim of every experiment comes to what tests/lab/verdicts.toml says: half an hour, JOBS=2 at once
+verdicts: $(READY) ## every claim of every experiment comes to what tests/lab/verdicts.toml says: long, JOBS=2 at once
 	@$(BIN)/python -m pytest tests/lab/test_verdicts.py -m verdicts -n '$(or $(JOBS),2)'
 
 test: $(READY) ## what must pass: style, types, package order, all tests but soak, chaos and verdicts

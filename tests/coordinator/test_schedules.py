@@ -47,6 +47,16 @@ def test_kills_at_every_step(folder: Path) -> None:
     assert total.crashes > HISTORIES // 8
 
 
+def test_a_source_that_hangs_leaves_no_view_between_maintained_and_halted(folder: Path) -> None:
+    """A view that fails is halted although nobody can look whether its source knows a better reason."""
+    total = Counts()
+    for seed in range(20_000, 20_000 + HISTORIES // 6):
+        (folder / str(seed)).mkdir()
+        dangers = Dangers(unfit=0.08, hangs=frozenset({"watch"}))
+        total = total.plus(play(seed, folder / str(seed), 120, dangers))
+    assert total.halts > HISTORIES // 6
+
+
 def caught(folder: Path, histories: int = 60) -> str:
     """What is found wrong first."""
     for seed in range(histories):

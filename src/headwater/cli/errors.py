@@ -41,7 +41,6 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
         yield
         sys.stdout.flush()
     except HeadwaterError as error:
-        log.error("%s", error.what, exc_info=True)
         if debug:
             _say(traceback.format_exc())
         show([error], as_json)
@@ -69,7 +68,7 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
             what = f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
             show([HeadwaterError(what, "check the path and who may use it")], as_json)
             raise typer.Exit(1) from None
-        log.error("unexpected", exc_info=True)
+        log.error("unexpected", exc_info=error)
         words = without_secrets(" ".join(str(error).split()))[:500]  # whole ones first: a half is not recognised
         what = f"unexpected {type(error).__name__}: {words}" if words else f"unexpected {type(error).__name__}"
         hint = "the traceback is above" if debug else "this is a bug in Headwater; --debug shows where it happened"
@@ -80,6 +79,7 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
 def show(errors: Sequence[HeadwaterError], as_json: bool) -> None:
     """Print errors to stderr."""
     for error in errors:
+        log.error("%s", error.what, exc_info=error)
         tell("error", {"error": error.what, "fix": error.fix}, as_json)
 
 

@@ -98,10 +98,10 @@ class Engine:
         """Make the parts, each with what it needs."""
         config, storage, clock, machinery, meter = self._config, self._storage, self._clock, self._machinery, self.meter
         tables = machinery.tables
-        names = ("wave", "commit", "build", "apply", "chores", "watch")
-        widths = (config.managers, 8, 1, 1, 1, 1)
-        pools = {name: machinery.pool(name, width) for name, width in zip(names, widths, strict=True)}
-        pools["poll"] = machinery.pool("poll", 2 * len(config.sources) + 1)
+        sources = len(config.sources)  # one that hangs holds up its own threads only
+        widths = {"wave": config.managers, "commit": 8, "build": 1, "apply": 1, "chores": 1}
+        widths |= {"watch": sources + 1, "poll": 2 * sources + 1}
+        pools = {name: machinery.pool(name, width) for name, width in widths.items()}
         self._pools = tuple(pools.values())
 
         def same_warehouse() -> None:
@@ -121,7 +121,7 @@ class Engine:
         self._pollers = Pollers(lambda source: connect(self._catalog.spec(source)), pools["poll"], clock)
         intakes = Intakes(config.batch_changes, config.poll_seconds, config.parts_seconds)
         self._integration = Integration(self._pollers, journal, intakes, same_warehouse, clock)
-        self._halting = Halting(self._watch, schedule, ledger, meter)
+        self._halting = Halting(self._watch, schedule, ledger, meter, clock)
         reception = Reception(
             self._pollers, self._integration, self._watch, journal, ledger, storage, self._catalog.another
         )
@@ -153,7 +153,8 @@ class Engine:
         with suppress(LeaseLost):
             self._report.close()
         self._pollers.close()
-        self._looking.close()
+        if not self._watch.busy:  # else its connections are left to the threads that may hang in them
+            self._looking.close()
         self._lock.release()
 
     def stop(self) -> None:
@@ -302,7 +303,7 @@ class Engine:
         """Compact every view wholly; rows before and after."""
 
         def rows() -> dict[ViewName, int]:
-            tables, views = self._machinery.tables, self._ledger.live_views()
+            tables, views = self._machinery.tables, self._ledger.views.values()
             return {v.name: sum(file.rows for file in tables.committed(v, auxiliary=False)) for v in views}
 
         before = rows()

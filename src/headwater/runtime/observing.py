@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from heapq import nsmallest
 
 from headwater.merge import Color
 from headwater.runtime.change.building import Building
@@ -80,10 +81,10 @@ class Observer:
             return manager.trouble, manager.since
         if manager.catching_up:
             return "catching up after its load", manager.since
-        rows = merging.open_rows(view.key)
-        if not rows:
+        first = merging.first_open(view.key)
+        if first is None:
             return "", 0.0
-        since, holding = merging.updates[rows[0]].since, merging.waits_for(view.key)
+        since, holding = first.since, merging.waits_for(view.key)
         managers = self._schedule.managers.all
         names = sorted({managers[k].view.name for k in holding if k != view.key and k in managers})
         if view.key in holding:
@@ -98,7 +99,7 @@ class Observer:
     def _group(self, group: Group) -> GroupNow:
         updates = self._schedule.merging.updates
         rows = []
-        for number in sorted(group.table.rows)[:ROWS]:
+        for number in nsmallest(ROWS, group.table.rows):
             row, update = group.table.rows[number], updates.get(number)
             if update is None:
                 continue

@@ -177,6 +177,7 @@ class Building:
         for manager in change.managers:
             self._schedule.remove(manager.view)
             self._ledger.give_up(manager.view)
+            self._tables.forget(manager.view)
         self._sources.forget_point()
         self._trouble |= {plan.view.name: error.what for plan in change.build}
         self._meter.load_ended()
@@ -212,9 +213,7 @@ class Building:
             family.stop_at(change.point.seq)
         lacking = self._schedule.lacks(change.build)
         if lacking is not None:
-            return self.failed(
-                HeadwaterError(f"view {lacking}, which is read, is halted", f"headwater rebuild {lacking}")
-            )
+            return self.failed(_halted(lacking))
         parents = self._parents(change)
         if any(
             (m := self._schedule.manager(view)) is not None and m.through < change.point.seq
@@ -223,10 +222,8 @@ class Building:
             change.phase = "waiting for the views it reads"
             return None
         change.phase = "copying"
-        load = LoadOrder(
-            change.build, change.point, parents, lambda phase: setattr(change, "phase", phase), self._meter
-        )
-        change.task = self._pool.submit(self._loader.load, load)
+        order = LoadOrder(change.build, change.point, parents, change.goes_on, self._meter)
+        change.task = self._pool.submit(self._loader.load, order)
         return None
 
     def _parents(self, change: Change) -> dict[ViewName, ManagedView]:
@@ -290,7 +287,7 @@ class Building:
         lacking = self._schedule.lacks(view.plan for view, _ in views)
         if lacking is not None:
             folders = [] if whole else [view.folder for view, _ in views]
-            ended = self.failed(HeadwaterError(f"view {lacking}, which is read, was halted meanwhile"))
+            ended = self.failed(_halted(lacking))
             return ended and replace(ended, folders=folders)
         families: dict[ViewName, Family] = {}
         for view, state in views:
@@ -318,11 +315,12 @@ class Building:
         if change.joins_at is not None and not merging.settled(change.joins_at, keys):
             return None
         names = (*change.drop, *change.names)
-        gone = [view for name, view in self._ledger.views.items() if name in names and view.key not in keys]
         for manager in change.managers:
             self._schedule.joined(manager)
-        for view in gone:
-            self._schedule.remove(view)
+        for view in [view for name, view in self._ledger.views.items() if name in names]:
+            if view.key not in keys:  # else it is the same one, resumed
+                self._schedule.remove(view)
+            self._tables.forget(view)
         self._change = None
         self._trouble = {name: why for name, why in self._trouble.items() if name not in change.drop}
         self._meter.load_ended()
@@ -330,3 +328,9 @@ class Building:
         self._sources.limit_to([*(v.plan for v in self._ledger.views.values()), *self.plans()])
         self._sources.forget_point()
         return Ended(change, None, folders)
+
+
+def _halted(parent: ViewName) -> HeadwaterError:
+    return HeadwaterError(
+        f"view {parent}, which it reads, is halted", f"'headwater rebuild {parent}', then 'headwater apply'"
+    )

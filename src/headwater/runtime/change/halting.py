@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from headwater.model.errors import CaptureMissing, HeadwaterError, LifeChanged, PositionTrimmed, SchemaChanged
 from headwater.model.names import SourceName
+from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.commit.events import Halted
 from headwater.runtime.commit.ledger import Ledger
 from headwater.runtime.intake.schema_watch import SchemaWatch
@@ -23,12 +24,17 @@ from headwater.runtime.view import Halt, ManagedView
 
 log = logging.getLogger(__name__)
 
+DOUBT_SECONDS = 10.0
+"""So long a source is waited for that may know a better reason; one that hangs must not leave a view neither
+maintained nor halted."""
+
 
 @dataclass(frozen=True)
 class _Doubt:
-    """A source's past that may be lost, or a view that failed, until its sources have been looked at."""
+    """A source's past that may be lost, or a view that failed, until its sources have been looked at, or so long."""
 
     looks: Mapping[SourceName, int]
+    until: float
     lost: tuple[SourceName, HeadwaterError] | None = None
     failed: Failed | None = None
 
@@ -36,8 +42,10 @@ class _Doubt:
 class Halting:
     """`step` returns the views that were halted while they were being built: nobody has seen them yet."""
 
-    def __init__(self, watch: SchemaWatch, schedule: Schedule, ledger: Ledger, meter: Meter) -> None:
-        self._watch, self._schedule, self._ledger, self._meter = watch, schedule, ledger, meter
+    def __init__(
+        self, watch: SchemaWatch, schedule: Schedule, ledger: Ledger, meter: Meter, clock: Clock = SYSTEM
+    ) -> None:
+        self._watch, self._schedule, self._ledger, self._meter, self._clock = watch, schedule, ledger, meter, clock
         self._doubts: list[_Doubt] = []
         self._unbuilt: list[tuple[ManagedView, Halt]] = []
 
@@ -46,20 +54,24 @@ class Halting:
         if isinstance(error, LifeChanged):
             self.halt(self._watch.lost(source, error))
         elif isinstance(error, PositionTrimmed):  # asking again for what is forgotten is no use
-            self._doubts.append(_Doubt({source: self._watch.ask(source)}, lost=(source, error)))
+            self._doubts.append(_Doubt({source: self._watch.ask(source)}, self._patience(), lost=(source, error)))
         elif not error.retry_helps:  # no use in asking a source that is away about its tables
             self._watch.ask(source)
 
     def failed(self, outcome: Failed) -> None:
         """A batch cannot be computed."""
         looks = {source: self._watch.ask(source) for source in outcome.manager.view.plan.sources}
-        self._doubts.append(_Doubt(looks, failed=outcome))
+        self._doubts.append(_Doubt(looks, self._patience(), failed=outcome))
+
+    def _patience(self) -> float:
+        return self._clock.monotonic() + DOUBT_SECONDS
 
     def step(self, reachable: set[SourceName]) -> list[tuple[ManagedView, Halt]]:
         """Halt what was found unfit, and what there is no better reason for."""
         self.halt(self._watch.step(reachable))
         for doubt in list(self._doubts):
-            if all(self._watch.looked(source) >= look for source, look in doubt.looks.items()):
+            looked = all(self._watch.looked(source) >= look for source, look in doubt.looks.items())
+            if looked or self._clock.monotonic() > doubt.until:
                 self._doubts.remove(doubt)
                 self._settle(doubt)
         unbuilt, self._unbuilt = self._unbuilt, []

@@ -4,7 +4,7 @@ nothing here can change what a reader sees at any retained state."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -86,7 +86,7 @@ class Compaction:
 
     def start(self, loading: Seq | None) -> None:
         """Begin with the first table that is worth it."""
-        for table in self._all(loading):
+        for table in self._all(loading, self._ledger.live_views()):
             names = worth_compacting(self._tables.committed(table.view, table.auxiliary), table.horizon)
             if names:
                 self._under_way = _Compaction(
@@ -104,14 +104,14 @@ class Compaction:
 
     def whole(self) -> None:
         """Compact every table now."""
-        for table in list(self._all(None)):
+        for table in list(self._all(None, self._ledger.views.values())):
             names = [file.name for file in self._tables.committed(table.view, table.auxiliary)]
             if names:
                 self._commit(table, self._compactor.compact(self._fold(table, names)))
 
-    def _all(self, loading: Seq | None) -> Iterator[_Table]:
+    def _all(self, loading: Seq | None, views: Iterable[ManagedView]) -> Iterator[_Table]:
         kept = self._retention.horizon(loading)
-        for view in self._ledger.live_views():
+        for view in views:
             state = self._ledger.shown(view.name)
             yield _Table(view, False, Seq(max(state.horizon, min(kept, state.seq))))
             if view.plan.auxiliary is not None:

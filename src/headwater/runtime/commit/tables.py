@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headwater.model.names import Seq, TableName, ViewName
+from headwater.model.names import Seq, TableName
 from headwater.model.schema import Identities
 from headwater.model.written import Written
 from headwater.runtime.commit.events import TableVersions
@@ -186,7 +186,3 @@ def first_state(view: ManagedView, versions: TableVersions, seq: Seq) -> ViewSta
         through=seq,
         every=plan.view.every,
     )
-
-
-def view_folder(name: ViewName) -> str:
-    return f"{FOLDER}/{folder_name(name)}"

@@ -28,14 +28,11 @@ class LivingSpark:
 
     def __init__(self, config: Config, session: SparkSession) -> None:
         self._config, self._session, self._lock = config, session, threading.Lock()
-        self.deaths = 0
-        """How many sessions have died so far."""
 
     @property
     def session(self) -> SparkSession:
         with self._lock:
             if not is_alive(self._session):
-                self.deaths += 1
                 log.warning("the JVM died; starting another one")
                 forget_dead_session()
                 self._session = start_spark(self._config)

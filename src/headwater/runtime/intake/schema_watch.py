@@ -98,6 +98,11 @@ class SchemaWatch:
         self._begin(source)
         return self._looks.get(source, 0) + 1
 
+    @property
+    def busy(self) -> bool:
+        """Whether a source is being looked at."""
+        return any(not look.done() for look in self._looking.values())
+
     def looked(self, source: SourceName) -> int:
         """How often the source has been looked at."""
         return self._looks.get(source, 0)

@@ -343,7 +343,7 @@ class Managers:
 
     def _failed(self, manager: ViewManager, job: Job, error: HeadwaterError) -> Failed | None:
         if not error.retry_helps:
-            manager.failed = True
+            manager.failed, manager.trouble, manager.since = True, error.what, self._clock.time()
             return Failed(manager, error)
         manager.pause = min(LONGEST_PAUSE, 2 * (manager.pause or 0.25))
         job.retry_at = self._clock.monotonic() + manager.pause

@@ -223,9 +223,10 @@ class Merging:
             return None
         return self._updates[next(iter(waiting))].row.lo if waiting else self._numbered
 
-    def open_rows(self, key: str) -> list[int]:
-        """The rows of a view that are not yet part of a cut."""
-        return list(self._open.get(key, ()))
+    def first_open(self, key: str) -> Update | None:
+        """What a view waits for first: its oldest row that is not yet part of a cut."""
+        number = next(iter(self._open.get(key, ())), None)
+        return None if number is None else self._updates[number]
 
     def settled(self, seq: Seq, keys: Iterable[str]) -> bool:
         """Whether everything up to `seq` that concerns the groups of these views is part of a cut."""
