@@ -60,7 +60,7 @@ def test_a_second_maintainer_is_refused_and_told_who(open_storage: Open) -> None
     with Lock(first, "headwater run"):
         who = holder(second)
         assert who is not None
-        assert who["purpose"] == "headwater run"
+        assert who.purpose == "headwater run"
         with pytest.raises(WarehouseError, match=r"maintained already, by 'headwater run', process \d+ on ") as refused:
             Lock(second, "another").acquire()
         assert "stop that one first" in refused.value.fix

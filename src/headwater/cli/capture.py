@@ -67,7 +67,7 @@ def teardown(
     warehouse = open_warehouse(project)
     who = holder(warehouse.storage)
     if who is not None:
-        raise WarehouseError(f"process {who.get('pid')} on {who.get('host')} maintains these views", "stop it first")
+        raise WarehouseError(f"process {who.pid} on {who.host} maintains these views", "stop it first")
     names = list(warehouse.config.sources)
     if not yes:
         if as_json or not sys.stdin.isatty():

@@ -122,7 +122,7 @@ def _captured(warehouse: Warehouse, view: ViewDefinition) -> Sequence[Source]:
     who = holder(warehouse.storage)
     if who is not None:
         raise WarehouseError(
-            f"process {who.get('pid')} on {who.get('host')} maintains these views, and forgets changes it has read",
+            f"process {who.pid} on {who.host} maintains these views, and forgets changes it has read",
             "stop it first: a history without some of its transactions cannot be judged",
         )
     sources = []

@@ -104,7 +104,7 @@ def _all(found: Status) -> RenderableType:
         parts.append(Text.from_markup(todo))
     who = found.running
     parts.append(
-        plain(f"maintained by process {who['pid']} on {who['host']}") if who else Text("nobody maintains it right now")
+        plain(f"maintained by process {who.pid} on {who.host}") if who else Text("nobody maintains it right now")
     )
     silent = time.time() - found.report["at"] if "at" in found.report else 0.0
     if silent > SILENT_SECONDS:
@@ -167,7 +167,7 @@ def status_json(found: Status) -> dict[str, Any]:
     made = datetime.fromtimestamp(cut.at, UTC).isoformat() if cut.number else None
     return {
         "cut": {"number": cut.number, "seq": cut.seq, "at": made, "positions": positions} if cut.number else None,
-        "running": found.running,
+        "running": None if found.running is None else asdict(found.running),
         "ok": not found.troubles,
         "troubles": found.troubles,
         "sources": [asdict(s) | {"reason": without_secrets(s.reason)} for s in found.sources],

@@ -11,7 +11,6 @@ lost its lease has a segment under way, it and its successor's do not mix: one o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -24,6 +23,7 @@ from headwater.model.changelog import SEQ
 from headwater.model.errors import WarehouseError
 from headwater.model.names import Position, Seq, SourceName, TableName
 from headwater.storage import Storage
+from headwater.storage.records import decode, encode
 
 FOLDER = "journal"
 _MANIFEST = "manifest.json"
@@ -110,7 +110,7 @@ class Journal:
             tables[table] = (file, rows.num_rows)
         segment = Segment(number, numbered.lo, numbered.hi, dict(numbered.positions), tables, self._warehouse, fence)
         self._storage.write_arrow(segment.transactions, numbered.transactions.combine_chunks())
-        if not self._storage.put_new(f"{folder}/{_MANIFEST}", _to_json(segment)):
+        if not self._storage.put_new(f"{folder}/{_MANIFEST}", encode(_manifest(segment))):
             raise WarehouseError(
                 f"another process writes to the journal at {self._storage.url}: segment {number} is there already",
                 "only one may maintain a warehouse at a time: see that one has ended, then start again",
@@ -148,8 +148,9 @@ class Journal:
         return len(gone)
 
     def _load(self, number: int) -> Segment | None:
-        text = self._storage.get(f"{FOLDER}/{number:012d}/{_MANIFEST}")
-        return None if text is None else _from_json(text)
+        name = f"{FOLDER}/{number:012d}/{_MANIFEST}"
+        text = self._storage.get(name)
+        return None if text is None else _segment(decode(text, _Manifest, self._storage.uri(name)))
 
 
 def read_changes(storage: Storage, segments: Sequence[Segment], table: TableName, lo: int, hi: int) -> pa.Table | None:
@@ -168,28 +169,28 @@ def within(rows: pa.Table, lo: int, hi: int) -> pa.Table:
     return rows.filter(pc.and_(pc.greater(seq, lo), pc.less_equal(seq, hi)))
 
 
-def _to_json(segment: Segment) -> bytes:
-    tables = [[t.source, t.schema, t.table, file, rows] for t, (file, rows) in segment.tables.items()]
-    raw = {
-        "segment": segment.number,
-        "lo": segment.lo,
-        "hi": segment.hi,
-        "positions": dict(segment.positions),
-        "tables": tables,
-        "warehouse": segment.warehouse,
-        "fence": segment.fence,
-    }
-    return json.dumps(raw, ensure_ascii=False).encode()
+@dataclass(frozen=True)
+class _Manifest:
+    """A segment as its manifest has it."""
+
+    segment: int
+    lo: Seq
+    hi: Seq
+    positions: Mapping[SourceName, Position]
+    tables: list[tuple[SourceName, str, str, str, int]]
+    """(source, schema, table, file, rows) each."""
+    warehouse: str = ""
+    fence: int = 0
 
 
-def _from_json(text: bytes) -> Segment:
-    raw = json.loads(text)
-    tables = {
-        TableName(SourceName(source), table, schema): (file, rows)
-        for source, schema, table, file, rows in raw["tables"]
-    }
-    hi, warehouse, fence = Seq(raw["hi"]), raw.get("warehouse", ""), raw.get("fence", 0)
-    return Segment(raw["segment"], Seq(raw["lo"]), hi, raw["positions"], tables, warehouse, fence)
+def _manifest(s: Segment) -> _Manifest:
+    tables = [(t.source, t.schema, t.table, file, rows) for t, (file, rows) in s.tables.items()]
+    return _Manifest(s.number, s.lo, s.hi, s.positions, tables, s.warehouse, s.fence)
+
+
+def _segment(m: _Manifest) -> Segment:
+    tables = {TableName(source, table, schema): (file, rows) for source, schema, table, file, rows in m.tables}
+    return Segment(m.segment, m.lo, m.hi, m.positions, tables, m.warehouse, m.fence)
 
 
 def _named(file: str, fence: int) -> str:

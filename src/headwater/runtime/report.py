@@ -6,15 +6,14 @@ since when, the view update tables, what is being built, which global transactio
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.project.secrets import without_secrets
 from headwater.runtime.snapshot import RunSnapshot
 from headwater.storage import Storage
+from headwater.storage.records import as_builtins, decode, encode
 
 FILE = "run.json"
 SECONDS = 1.0
@@ -23,7 +22,7 @@ SECONDS = 1.0
 def read_report(storage: Storage) -> dict[str, Any] | None:
     """The newest report, None if nothing runs or has run."""
     text = storage.get(FILE)
-    return None if text is None else json.loads(text)
+    return None if text is None else decode(text, dict[str, Any], storage.uri(FILE))
 
 
 class Report:
@@ -36,7 +35,7 @@ class Report:
     def step(self) -> None:
         if self._clock.monotonic() >= self._next:
             self._next = self._clock.monotonic() + SECONDS
-            self._storage.put(FILE, json.dumps(told(self._look()), ensure_ascii=False).encode())
+            self._storage.put(FILE, encode(told(self._look())))
 
     def close(self) -> None:
         self._storage.delete(FILE)
@@ -58,9 +57,9 @@ def told(now: RunSnapshot) -> dict[str, Any]:
         "at": now.at,
         "numbered": now.numbered,
         "sources": sources,
-        "views": [asdict(manager) for manager in now.managers],
-        "groups": [asdict(group) for group in now.groups],
-        "building": None if now.building is None else asdict(now.building),
+        "views": [as_builtins(manager) for manager in now.managers],
+        "groups": [as_builtins(group) for group in now.groups],
+        "building": None if now.building is None else as_builtins(now.building),
         "not_built": {name: without_secrets(why) for name, why in now.not_built.items()},
         "global": list(now.missing),
         "torn": list(now.torn),

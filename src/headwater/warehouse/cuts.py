@@ -14,10 +14,9 @@ refused: the one that does not know the newest record, or whose lease has a lowe
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -31,6 +30,7 @@ from headwater.model.errors import LeaseLost, UnknownName, WarehouseError
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.storage import Storage
 from headwater.storage.files import explained
+from headwater.storage.records import decode, encode
 from headwater.warehouse.delta import committed, fence_of, is_table, mark, only_next, open_table
 
 FOLDER = "cuts"
@@ -73,6 +73,10 @@ class ViewState:
     gaps: tuple[tuple[Seq, Seq], ...] = ()
     """Stretches (lo, hi] that a complete view took as one state when it was resumed: between lo and hi it has none."""
 
+    def __post_init__(self) -> None:
+        if self.through < self.seq:  # records of version 0.1 know only one number
+            object.__setattr__(self, "through", self.seq)
+
     @property
     def every_transaction(self) -> bool:
         """Whether each transaction is a state of it."""
@@ -107,28 +111,15 @@ class Cut:
                 return known
         raise UnknownName("view", name, self.views)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
 
-    @staticmethod
-    def from_json(text: str) -> Cut:
-        raw: dict[str, Any] = json.loads(text)
-        views = {ViewName(name): _view_state(state) for name, state in raw["views"].items()}
-        return Cut(**{**raw, "views": views})
-
-
-def _view_state(raw: dict[str, Any]) -> ViewState:
-    ahead = tuple((Seq(lo), Seq(hi)) for lo, hi in raw.get("ahead", ()))
-    gaps = tuple((Seq(lo), Seq(hi)) for lo, hi in raw.get("gaps", ()))
-    through = raw.get("through", raw["seq"])  # records of version 0.1 know only one number
-    return ViewState(
-        **{**raw, "sources": tuple(raw.get("sources", ())), "ahead": ahead, "gaps": gaps, "through": through}
-    )
+def read_cut(text: str) -> Cut:
+    """The cut that a record describes."""
+    return decode(text, Cut, "a cut record")
 
 
 def _row(cut: Cut) -> dict[str, Any]:
     at = datetime.fromtimestamp(cut.at, UTC)
-    return {"cut": cut.number, "seq": cut.seq, "at": at, "record": cut.to_json()}
+    return {"cut": cut.number, "seq": cut.seq, "at": at, "record": encode(cut).decode()}
 
 
 @dataclass(frozen=True)
@@ -184,11 +175,11 @@ class CutLog:
         fence, table = self._storage.fence(), self._table() or self._create()
         cuts = tuple(replace(cut, at=time.time(), fence=fence) for cut in cuts)
         first, cut = cuts[0], cuts[-1]
-        text = cut.to_json()
+        text = encode(cut).decode()
         rows = pa.Table.from_pylist([_row(one) for one in cuts], schema=_SCHEMA)
         for _ in range(_TRIES):
             newest = self._look(table).newest
-            if newest.number == cut.number and newest.to_json() == text:
+            if newest == cut:
                 return cut  # a commit whose answer was lost
             self._check_follows(table, first)
             self._storage.fence()
@@ -230,9 +221,9 @@ class CutLog:
     def _newest_in(self, table: DeltaTable) -> Cut:
         for commit in table.history(10):
             if _METADATA in commit:
-                return Cut.from_json(commit[_METADATA])
+                return read_cut(commit[_METADATA])
         found = self._query("SELECT record FROM cuts ORDER BY cut DESC LIMIT 1")
-        return Cut.from_json(found[0]["record"]) if found else Cut()
+        return read_cut(found[0]["record"]) if found else Cut()
 
     def find(self, holds: Callable[[Cut], bool], newest: Cut) -> Cut | None:
         """The newest cut up to `newest` of which this holds, given that it holds of every earlier one."""
@@ -242,7 +233,7 @@ class CutLog:
         while low <= high:
             middle = (low + high) // 2
             rows = self._query(f"SELECT record FROM cuts WHERE cut <= {middle} ORDER BY cut DESC LIMIT 1")
-            cut = Cut.from_json(rows[0]["record"]) if rows else None
+            cut = read_cut(rows[0]["record"]) if rows else None
             if cut is None or holds(cut):
                 low, found = middle + 1, cut
             else:
@@ -251,7 +242,7 @@ class CutLog:
 
     def kept(self) -> list[Cut]:
         """All records that are still there, oldest first."""
-        return [Cut.from_json(row["record"]) for row in self._query("SELECT record FROM cuts ORDER BY cut")]
+        return [read_cut(row["record"]) for row in self._query("SELECT record FROM cuts ORDER BY cut")]
 
     def tidy(self) -> None:
         """Bring many one-row files together; what they say stays."""

@@ -8,16 +8,24 @@ owns which capture), and is looked at before anything is written.
 
 from __future__ import annotations
 
-import json
 import uuid
-from typing import Any
+from dataclasses import dataclass
 
 from headwater.model.errors import WarehouseError
 from headwater.storage import Storage
+from headwater.storage.records import decode, encode
 
 FORMAT = 2
 NAME = "headwater.json"
 PARTS = ("cuts", "journal", "views")
+
+
+@dataclass(frozen=True)
+class _Description:
+    """`identity` is empty in a warehouse from before there were identities."""
+
+    format: int
+    identity: str = ""
 
 
 def check_format(storage: Storage, create: bool) -> bool:
@@ -30,14 +38,15 @@ def check_format(storage: Storage, create: bool) -> bool:
 
 def identity_of(storage: Storage) -> str:
     """The warehouse's identity; empty where there is no warehouse yet, or one from before there were identities."""
-    return str((_described(storage) or {}).get("identity", ""))
+    found = _described(storage)
+    return "" if found is None else found.identity
 
 
 def claim(storage: Storage) -> str:
     """The identity of the warehouse at this place, made now where nothing is there yet."""
     found = _described(storage)
-    if found is not None and found.get("identity"):
-        return str(found["identity"])
+    if found is not None and found.identity:
+        return found.identity
     left = [part for part in PARTS if storage.names(part)]
     if found is None and left:
         raise WarehouseError(
@@ -46,7 +55,7 @@ def claim(storage: Storage) -> str:
         )
     storage.make_folder()
     identity = uuid.uuid4().hex
-    text = json.dumps({"format": FORMAT, "identity": identity}).encode()
+    text = encode(_Description(FORMAT, identity))
     if found is not None:  # from before there were identities
         storage.put(NAME, text)
     elif not storage.put_new(NAME, text):  # somebody else has just made it
@@ -73,20 +82,19 @@ def check_belongs(what: str, found: str, identity: str) -> None:
         )
 
 
-def _described(storage: Storage) -> dict[str, Any] | None:
+def _described(storage: Storage) -> _Description | None:
     text = storage.get(NAME)
     if text is None:
         return None
     try:
-        raw = dict(json.loads(text))
-        found = int(raw["format"])
-    except (ValueError, KeyError, TypeError) as error:
+        found = decode(text, _Description, storage.uri(NAME))
+    except WarehouseError as error:
         raise WarehouseError(
             f"{storage.uri(NAME)} is not a warehouse's description", "is [warehouse] path the right folder?"
         ) from error
-    if found > FORMAT:
+    if found.format > FORMAT:
         raise WarehouseError(
-            f"this warehouse has format {found}, written by a newer Headwater; this one knows up to {FORMAT}",
+            f"this warehouse has format {found.format}, written by a newer Headwater; this one knows up to {FORMAT}",
             "upgrade headwater",
         )
-    return raw
+    return found

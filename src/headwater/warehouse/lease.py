@@ -12,7 +12,6 @@ stands for one record.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
@@ -20,10 +19,11 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from headwater.model.errors import HeadwaterError, LeaseLost, WarehouseError
 from headwater.storage import Storage
+from headwater.storage.records import decode, encode
 from headwater.warehouse.cuts import CutLog
 
 NAME = "lock"
@@ -59,13 +59,9 @@ class Record:
     def parse(data: bytes | str | None) -> Record:
         """An empty record for what is none."""
         try:
-            raw = json.loads(data or "{}")
-            return Record(**{f.name: raw[f.name] for f in fields(Record) if f.name in raw})
-        except (ValueError, TypeError):
+            return decode(data or "{}", Record, "the lease")
+        except WarehouseError:
             return Record()
-
-    def to_json(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
 
     @property
     def who(self) -> str:
@@ -141,12 +137,12 @@ class ObjectLease:
             self._thread.join()
         with suppress(HeadwaterError):  # then it runs out by itself
             self.check()
-            self._storage.objects.put_instead(NAME, replace(self._record, expires=0.0).to_json(), self._tag)
+            self._storage.objects.put_instead(NAME, encode(replace(self._record, expires=0.0)), self._tag)
 
     def _put(self, record: Record, instead_of: str | None) -> bool:
         """It counts from before the request, however long the answer takes."""
         asked, asked_at = self._clock(), time.time()
-        objects, data = self._storage.objects, record.to_json()
+        objects, data = self._storage.objects, encode(record)
         tag = objects.put_new(NAME, data) if instead_of is None else objects.put_instead(NAME, data, instead_of)
         if tag is None:  # refused, or done by a request whose answer was lost and that was tried again
             found = objects.get(NAME)

@@ -11,12 +11,12 @@ import fcntl
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from types import TracebackType
 from typing import IO
 
 from headwater.storage import Storage
 from headwater.storage.files import explained
+from headwater.storage.records import encode
 from headwater.warehouse.lease import LEASE_SECONDS, NAME, ObjectLease, Record, awake_or_not, next_fence
 
 
@@ -50,7 +50,7 @@ class FileLease:
         with explained(self._storage.url):
             file.seek(0)
             file.truncate()
-            file.write(Record.new(self._purpose, self.fence, LEASE_SECONDS).to_json().decode())
+            file.write(encode(Record.new(self._purpose, self.fence, LEASE_SECONDS)).decode())
             file.flush()
 
     def renew(self) -> None:
@@ -110,17 +110,17 @@ class Lock:
         self.release()
 
 
-def holder(storage: Storage) -> dict[str, object] | None:
+def holder(storage: Storage) -> Record | None:
     """Who maintains the warehouse right now, None if nobody does."""
     text = storage.get(NAME)
     if not text:
         return None
     record = Record.parse(text)
     if not storage.local:
-        return asdict(record) if record.expires > time.time() else None
+        return record if record.expires > time.time() else None
     with open(storage.path(NAME)) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return asdict(record)
+            return record
     return None

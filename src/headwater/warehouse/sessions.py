@@ -6,7 +6,6 @@ trimming of captures leave alone what a valid pin refers to.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
@@ -15,6 +14,7 @@ import uuid
 from dataclasses import dataclass
 
 from headwater.storage import Storage
+from headwater.storage.records import decode, encode
 from headwater.warehouse.cuts import Cut
 
 FOLDER = "sessions"
@@ -28,6 +28,13 @@ class Pin:
     cut: Cut
     seq: int
     owner: str
+    expires: float
+
+
+@dataclass(frozen=True)
+class _Expiry:
+    """What can be read of a pin whichever version wrote it."""
+
     expires: float
 
 
@@ -53,8 +60,7 @@ class PinnedCut:
 
     def _write(self) -> None:
         owner = f"process {os.getpid()} on {socket.gethostname()}"
-        pin = {"cut": self.cut.to_json(), "seq": self._at, "owner": owner, "expires": time.time() + PIN_SECONDS}
-        self._storage.put(self._name, json.dumps(pin).encode())
+        self._storage.put(self._name, encode(Pin(self.cut, self._at, owner, time.time() + PIN_SECONDS)))
 
 
 def pins(storage: Storage) -> list[Pin]:
@@ -66,9 +72,9 @@ def pins(storage: Storage) -> list[Pin]:
         text = storage.get(f"{FOLDER}/{name}")
         if text is None:
             continue
-        raw = json.loads(text)
-        if raw["expires"] < time.time():
+        where = storage.uri(f"{FOLDER}/{name}")
+        if decode(text, _Expiry, where).expires < time.time():
             storage.delete(f"{FOLDER}/{name}")
         else:
-            valid.append(Pin(Cut.from_json(raw["cut"]), raw["seq"], raw["owner"], raw["expires"]))
+            valid.append(decode(text, Pin, where))
     return valid

@@ -9,15 +9,15 @@ The run reads views/ itself and refuses if it finds something else than what was
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from headwater.model.names import ViewName
 from headwater.storage import Storage
+from headwater.storage.records import decode, encode
 
 FOLDER = "requests"
 _ANSWER = ".answer.json"
@@ -43,14 +43,14 @@ class Answer:
 def ask(storage: Storage, request: Request) -> str:
     """Ask the run to do something with its views; returns the request's id."""
     identity = f"{int(time.time())}-{uuid.uuid4().hex[:8]}"
-    storage.put(f"{FOLDER}/{identity}.json", json.dumps(asdict(request)).encode())
+    storage.put(f"{FOLDER}/{identity}.json", encode(request))
     return identity
 
 
 def answer(storage: Storage, identity: str) -> Answer | None:
     """What the run has answered so far; None if it has not seen the request yet."""
     text = storage.get(f"{FOLDER}/{identity}{_ANSWER}")
-    return None if text is None else Answer(**json.loads(text))
+    return None if text is None else decode(text, Answer, storage.uri(f"{FOLDER}/{identity}{_ANSWER}"))
 
 
 def forget(storage: Storage, identity: str) -> None:
@@ -77,10 +77,12 @@ def unanswered(storage: Storage) -> tuple[str, Request] | None:
         if int(identity.partition("-")[0]) < time.time() - OLD_SECONDS:
             forget(storage, identity)
         elif not name.endswith(_ANSWER) and answer(storage, identity) is None:
-            return identity, Request(**json.loads(storage.get(f"{FOLDER}/{name}") or b"{}"))
+            text = storage.get(f"{FOLDER}/{name}")
+            if text is not None:  # else withdrawn
+                return identity, decode(text, Request, storage.uri(f"{FOLDER}/{name}"))
     return None
 
 
 def say(storage: Storage, identity: str, said: Answer) -> None:
     """Answer a request."""
-    storage.put(f"{FOLDER}/{identity}{_ANSWER}", json.dumps(asdict(said)).encode())
+    storage.put(f"{FOLDER}/{identity}{_ANSWER}", encode(said))

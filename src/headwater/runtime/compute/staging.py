@@ -7,7 +7,6 @@ not at all. So an interrupted copy goes on where it stopped.
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,11 +28,21 @@ from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.plan import ViewPlan
 from headwater.storage import Storage
+from headwater.storage.records import decode, encode
 
 FOLDER = "loads"
 
 Progress = Callable[[int, int | None], None]
 """Called with rows copied so far and, if known, rows in all."""
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """A chunk as it is kept beside the table's copy."""
+
+    number: int
+    bounds: tuple[str, ...]
+    rows: int | None
 
 
 @dataclass(frozen=True)
@@ -155,10 +164,11 @@ class Staging:
         self._folders[name], self._schemas[name] = folder, want.schema
         saved = self._storage.get(f"{folder}/chunks.json")
         if saved is not None:
-            return [Chunk(name, c["number"], tuple(c["bounds"]), c["rows"]) for c in json.loads(saved)]
+            kept = decode(saved, list[_Chunk], self._storage.uri(f"{folder}/chunks.json"))
+            return [Chunk(name, c.number, c.bounds, c.rows) for c in kept]
         chunks = self._catalog.source(name.source).chunks(name, self._config.chunk_rows)
-        raw = [{"number": c.number, "bounds": c.bounds, "rows": c.rows} for c in chunks]
-        self._storage.put(f"{folder}/chunks.json", json.dumps(raw).encode())
+        kept = [_Chunk(c.number, c.bounds, c.rows) for c in chunks]
+        self._storage.put(f"{folder}/chunks.json", encode(kept))
         return chunks
 
     def _root(self, name: TableName, want: TableCopy) -> str:

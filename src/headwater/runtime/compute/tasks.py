@@ -7,11 +7,10 @@ closures. Connections to sources are kept per worker process.
 from __future__ import annotations
 
 import datetime as dt
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 import numpy as np
@@ -35,6 +34,7 @@ from headwater.runtime.compute.failures import carries_errors
 from headwater.runtime.compute.unfit import represented
 from headwater.sources import connect
 from headwater.storage import Storage
+from headwater.storage.records import decode, encode
 from headwater.warehouse.table import write_file
 
 Batches = Iterator[pa.RecordBatch]
@@ -241,12 +241,11 @@ class Target:
 
 
 def described(kind: str, file: DataFile) -> str:
-    return json.dumps({"kind": kind, **asdict(file)})
+    return encode((kind, file)).decode()
 
 
 def read_description(text: str) -> tuple[str, DataFile]:
-    raw = json.loads(text)
-    return raw.pop("kind"), DataFile(**raw)
+    return decode(text, tuple[str, DataFile], "a task's answer")
 
 
 def write_rows(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headwater.model.names import Position, Seq, SourceName, TableName
 from headwater.model.schema import Identities
-from headwater.runtime.project.about import identities_from_json, identities_to_json
+from headwater.storage.records import TableRow, by_table, decode, encode, of_tables
 
 POINT = "loads/point.json"
 
@@ -23,8 +22,7 @@ class LoadPoint:
     identities: Mapping[TableName, Identities] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        known = identities_to_json(self.identities)
-        return json.dumps([self.seq, dict(self.positions), self.fingerprints, known]).encode()
+        return encode(_Stored(self.seq, self.positions, self.fingerprints, by_table(self.identities)))
 
     def means(self, now: Mapping[TableName, Identities]) -> bool:
         """Whether the columns copied so far are those of now."""
@@ -32,10 +30,17 @@ class LoadPoint:
         return all(was is not None and not was.became(i) for was, i in pairs)
 
 
+@dataclass(frozen=True)
+class _Stored:
+    seq: Seq
+    positions: Mapping[SourceName, Position]
+    fingerprints: tuple[str, ...]
+    identities: list[TableRow[Identities]] = field(default_factory=list)
+
+
 def saved_point(text: bytes | None) -> LoadPoint | None:
-    """The point of a load that was interrupted."""
-    if text is None:
+    """The point of a load that was interrupted; None also for one of an older version, whose load begins anew."""
+    if text is None or text.startswith(b"["):
         return None
-    seq, positions, fingerprints, *known = json.loads(text)
-    identities = identities_from_json(known[0]) if known else {}
-    return LoadPoint(Seq(seq), positions, tuple(fingerprints), identities)
+    found = decode(text, _Stored, POINT)
+    return LoadPoint(found.seq, found.positions, found.fingerprints, of_tables(found.identities))

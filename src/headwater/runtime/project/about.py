@@ -6,14 +6,14 @@ after any pause it can be told whether a column is still the one that it was.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from headwater.model.names import SourceName, TableName, ViewName
-from headwater.model.schema import Identities, Identity
+from headwater.model.names import TableName, ViewName
+from headwater.model.schema import Identities
 from headwater.storage import Storage
+from headwater.storage.records import TableRow, by_table, decode, encode, of_tables
 
 if TYPE_CHECKING:
     from headwater.algebra.view import ViewDefinition  # with it comes sqlglot, and status answers at once without
@@ -32,14 +32,16 @@ class About:
     identities: Mapping[TableName, Identities] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        raw = {
-            "name": self.name,
-            "sql": self.sql,
-            "statement": self.statement,
-            "file": self.file,
-            "identities": identities_to_json(self.identities),
-        }
-        return json.dumps(raw, ensure_ascii=False, indent=1).encode()
+        return encode(_Stored(self.name, self.sql, self.statement, self.file, by_table(self.identities)))
+
+
+@dataclass(frozen=True)
+class _Stored:
+    name: ViewName
+    sql: str
+    statement: str = ""
+    file: str = ""
+    identities: list[TableRow[Identities]] = field(default_factory=list)
 
 
 def read_about(storage: Storage, folder: str) -> About | None:
@@ -47,9 +49,8 @@ def read_about(storage: Storage, folder: str) -> About | None:
     text = storage.get(f"{folder}/{ABOUT}")
     if text is None:
         return None
-    raw = json.loads(text)
-    known = identities_from_json(raw.get("identities", []))
-    return About(ViewName(raw["name"]), raw["sql"], raw.get("statement", ""), raw.get("file", ""), known)
+    found = decode(text, _Stored, storage.uri(f"{folder}/{ABOUT}"))
+    return About(found.name, found.sql, found.statement, found.file, of_tables(found.identities))
 
 
 def statement_of(view: ViewDefinition) -> str:
@@ -58,19 +59,3 @@ def statement_of(view: ViewDefinition) -> str:
     options += [f"every = {view.every}"] if view.every > 1 else []
     options += [f"schedule = '{view.schedule}'"] if view.schedule else []
     return f"CREATE MATERIALIZED VIEW {view.name} WITH ({', '.join(options)}) AS\n{view.text};\n"
-
-
-def identities_to_json(identities: Mapping[TableName, Identities]) -> list[Any]:
-    return [
-        [t.source, t.schema, t.table, {column: asdict(found) for column, found in columns.items()}]
-        for t, columns in identities.items()
-    ]
-
-
-def identities_from_json(raw: list[Any]) -> dict[TableName, Identities]:
-    return {
-        TableName(SourceName(source), table, schema): {
-            column: Identity(**{**found, "labels": tuple(found["labels"])}) for column, found in columns.items()
-        }
-        for source, schema, table, columns in raw
-    }

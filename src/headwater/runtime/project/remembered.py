@@ -7,9 +7,8 @@ when it is back, its poller and every question compare with what it has then.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -17,13 +16,14 @@ import pyarrow as pa
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Column, TableSchema
 from headwater.storage import Storage
+from headwater.storage.records import decode, encode
 
 FOLDER = "catalog"
 
 
 def remember(storage: Storage, source: SourceName, tables: Iterable[TableSchema]) -> None:
     """Keep what is known of these tables of a source."""
-    text = json.dumps([_to_json(table) for table in tables], ensure_ascii=False).encode()
+    text = encode([_stored(table) for table in tables])
     if storage.get(_file(source)) != text:
         storage.put(_file(source), text)
 
@@ -31,7 +31,9 @@ def remember(storage: Storage, source: SourceName, tables: Iterable[TableSchema]
 def recall(storage: Storage, source: SourceName) -> dict[TableName, TableSchema]:
     """What was known of a source's tables; empty if nothing was."""
     text = storage.get(_file(source))
-    found = [_from_json(source, raw) for raw in json.loads(text)] if text is not None else []
+    if text is None:
+        return {}
+    found = [_schema(source, table) for table in decode(text, list[_Table], storage.uri(_file(source)))]
     return {table.name: table for table in found}
 
 
@@ -39,21 +41,28 @@ def _file(source: SourceName) -> str:
     return f"{FOLDER}/{quote(source, safe='')}.json"
 
 
-def _to_json(table: TableSchema) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Table:
+    schema: str
+    table: str
+    columns: list[tuple[str, str, bool]]
+    """(name, declared type, whether it may be null) each."""
+    types: str
+    """The Arrow types of those that are supported, as Arrow writes a schema."""
+    key: tuple[str, ...]
+    indexes: tuple[tuple[str, ...], ...]
+    rows: int | None
+
+
+def _stored(table: TableSchema) -> _Table:
     types = pa.schema([pa.field(c.name, c.type) for c in table.supported()]).serialize()
-    return {
-        "schema": table.name.schema,
-        "table": table.name.table,
-        "columns": [[c.name, c.declared, c.nullable] for c in table.columns],
-        "types": base64.b64encode(types).decode(),
-        "key": table.key,
-        "indexes": table.indexes,
-        "rows": table.rows,
-    }
+    columns = [(c.name, c.declared, c.nullable) for c in table.columns]
+    encoded = base64.b64encode(types).decode()
+    return _Table(table.name.schema, table.name.table, columns, encoded, table.key, table.indexes, table.rows)
 
 
-def _from_json(source: SourceName, raw: dict[str, Any]) -> TableSchema:
-    types = {f.name: f.type for f in pa.ipc.read_schema(pa.py_buffer(base64.b64decode(raw["types"])))}
-    columns = tuple(Column(name, types.get(name), declared, nullable) for name, declared, nullable in raw["columns"])
-    indexes = tuple(tuple(index) for index in raw["indexes"])
-    return TableSchema(TableName(source, raw["table"], raw["schema"]), columns, tuple(raw["key"]), indexes, raw["rows"])
+def _schema(source: SourceName, known: _Table) -> TableSchema:
+    types = {f.name: f.type for f in pa.ipc.read_schema(pa.py_buffer(base64.b64decode(known.types)))}
+    columns = tuple(Column(name, types.get(name), declared, nullable) for name, declared, nullable in known.columns)
+    name = TableName(source, known.table, known.schema)
+    return TableSchema(name, columns, known.key, known.indexes, known.rows)

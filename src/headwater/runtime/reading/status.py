@@ -29,6 +29,7 @@ from headwater.model.source import Capture, Source
 from headwater.runtime.report import read_report
 from headwater.warehouse.cuts import Cut, ViewState
 from headwater.warehouse.layout import log_folder
+from headwater.warehouse.lease import Record
 from headwater.warehouse.lock import holder
 from headwater.warehouse.reading import Pinned, count_rows
 
@@ -80,7 +81,7 @@ class Status:
     cut: Cut
     sources: Sequence[SourceStatus]
     views: Sequence[ViewStatus]
-    running: dict[str, object] | None
+    running: Record | None
     report: Mapping[str, Any] = field(default_factory=dict)
 
     @property
