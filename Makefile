@@ -35,7 +35,7 @@ test: $(READY) ## what must pass: style, types, package order, all tests but soa
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
-	@$(BIN)/python -m pytest -n '$(or $(JOBS),3)' --dist loadfile
+	@$(BIN)/python -m pytest -n '$(or $(JOBS),3)' --dist loadfile --no-loadscope-reorder
 
 fast: $(READY) ## the tests that need neither a JVM nor a server
 	@$(BIN)/python -m pytest -m 'not spark and not postgres and not s3'

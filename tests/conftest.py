@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,28 @@ from headwater.runtime.compute.spark import start_spark
 from headwater.runtime.project import secrets
 from headwater.runtime.project.config import Config
 from postgres_server import PostgresServer, postgres_server
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+"""A JVM here lives for seconds or minutes: its second compiler took two fifths of its time and never paid off."""
+
+
+LONG = (
+    "test_types",
+    "test_whole",
+    "test_chaos",
+    "test_trouble",
+    "test_many_views",
+    "test_views_agree",
+    "test_processes",
+)
+"""Files that take minutes: they come first, so that no process is left alone with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> tuple[int, bool]:
+        return (LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)), "spark" not in item.keywords
+
+    items.sort(key=place)  # files stay together, and in their order
 
 
 @pytest.fixture(autouse=True)

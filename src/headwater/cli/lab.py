@@ -25,6 +25,7 @@ from headwater.model.errors import HeadwaterError, UsageError
 if TYPE_CHECKING:
     from headwater.lab.checker.levels import Consistency
     from headwater.lab.experiment import Experiment
+    from headwater.lab.histories.history import History
     from headwater.lab.histories.player import Played
     from headwater.lab.reporting.report import Written
     from headwater.lab.reporting.running import Tell
@@ -188,23 +189,43 @@ def check(
     else:
         played, expected = _played(path, strategy)
         history, named = played.history, lambda verdict: played.named(str(verdict))
-    if not history.states:
+    if not history.states and not history.cuts:
         screen.print("no state but the first: the warehouse never changed", style="yellow", markup=False)
-    counts = f"{len(history.transactions)} transactions, {len(history.states)} states after the first"
-    screen.print(
-        f"{counts}, {len(history.views)} view{'s' if len(history.views) > 1 else ''}", style="dim", markup=False
-    )
-    with busy("checking"):
-        verdict = judged(history)
-        each = check_each(history) if len(history.views) > 1 else {}
-    for view, one in each.items():
-        screen.print(Text.assemble((f"{view}: ", "bold"), named(one)))
-    screen.print(Text.assemble(("all views together: " if each else "", "bold"), named(verdict)))
-    if not is_recorded(path):
-        _compare(played, expected, verdict.level, strategy)
-    if wanted is not None and wanted not in verdict.holds:
-        undecided = " (undecided)" if wanted in verdict.undecided else ""
-        raise HeadwaterError(f"the history does not have {wanted.value}{undecided}", "the witness above says why")
+    counts = [_count(len(history.transactions), "transaction")]
+    counts += [_count(len(history.states), "state") + " after the first"] if history.states or not history.cuts else []
+    counts += [_count(len(history.cuts), "cut")] if history.cuts else []
+    screen.print(", ".join([*counts, _count(len(history.views), "view")]), style="dim", markup=False)
+    short: list[str] = []
+    if history.states or not history.cuts:
+        with busy("checking"):
+            verdict = judged(history)
+            each = check_each(history) if len(history.views) > 1 else {}
+        for view, one in each.items():
+            screen.print(Text.assemble((f"{view}: ", "bold"), named(one)))
+        screen.print(Text.assemble(("all views together: " if each else "", "bold"), named(verdict)))
+        if not is_recorded(path):
+            _compare(played, expected, verdict.level, strategy)
+        if wanted is not None and wanted not in verdict.holds:
+            short.append(f"the history does not have {wanted.value}" + (" (undecided)" * (wanted in verdict.undecided)))
+    if history.cuts:
+        short += _check_cuts(history, wanted)
+    if short:
+        raise HeadwaterError("; ".join(short), "the witness above says why")
+
+
+def _check_cuts(history: History, wanted: Consistency | None) -> list[str]:
+    """Judge what readers saw; returns what it falls short of. Where every transaction can be asked for, its cuts need
+    not show each of them."""
+    from headwater.lab.checker.cuts import check_cuts
+    from headwater.lab.checker.levels import Consistency
+
+    with busy("checking the cuts"):
+        verdict = check_cuts(history)
+    results().print(Text.assemble(("cuts: ", "bold"), str(verdict)))
+    least = Consistency.STRONG if history.states and wanted is Consistency.COMPLETE else wanted
+    if least is None or least in verdict.holds:
+        return []
+    return [f"the cuts do not have {least.value}" + (" (undecided)" * (least in verdict.undecided))]
 
 
 def _count(n: int, what: str) -> str:
@@ -283,7 +304,8 @@ def record(
     """Record what a project's sources and warehouse went through, for 'headwater lab check'.
 
     Reads the sources' tables as of the newest cut, takes the numbered transactions back, and tells them one by one,
-    with the states that readers could see. Starts no JVM. The file holds the tables' contents.
+    with the states that readers could ask for and the cuts that they saw. Starts no JVM. The file holds the tables'
+    contents.
 
     Example:  headwater lab record --last 500 --out run.jsonl && headwater lab check run.jsonl
     """
@@ -298,14 +320,14 @@ def record(
         types = {t: {f.name: f.type for f in schema} for t, schema in recording.schemas.items()}
         write_history(history, out, types)
     messages().print(
-        f"{out}: {_count(len(history.transactions), 'transaction')}, {_count(len(history.states), 'state')} of "
-        f"{_count(len(history.views), 'view')}",
+        f"{out}: {_count(len(history.transactions), 'transaction')}, {_count(len(history.states), 'state')} and "
+        f"{_count(len(history.cuts), 'cut')} of {_count(len(history.views), 'view')}",
         markup=False,
     )
     if recording.not_complete:
         messages().print(
-            f"the states are cuts, because of {', '.join(recording.not_complete)}; name only complete views to record "
-            "every transaction as a state",
+            f"cuts only, because of {', '.join(recording.not_complete)}; name only complete views to record every "
+            "transaction as a state, too",
             style="dim",
             markup=False,
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from headwater.lab.histories.history import History, State
+from bisect import bisect_right
+
+from headwater.lab.histories.history import CutShown, History, State
 from headwater.maintenance.strategies.contract import Label, Update
 from headwater.runtime.reading.recording import Recording
 
 
 def recorded(recording: Recording) -> History:
-    """Each source's transactions are numbered from 1; a state covers those since the one before."""
+    """Each source's transactions are numbered from 1; a state covers those since the one before; a cut shows of each
+    view the first so many."""
     history = History(
         {table: tuple(schema.names) for table, schema in recording.schemas.items()},
         tuple(recording.views),
@@ -29,4 +32,8 @@ def recorded(recording: Recording) -> History:
             covers.append(labels[taken][1])
             taken += 1
         history.states.append(State(float(seq), tuple(changes.items()), tuple(covers)))
+    seqs = [one.seq for one in recording.transactions]
+    for cut in recording.cuts:
+        shows = {view: bisect_right(seqs, seq) for view, seq in cut.shows.items()}
+        history.cuts.append(CutShown(cut.number, cut.at, shows, tuple(cut.changes.items())))
     return history

@@ -51,6 +51,16 @@ class State(NamedTuple):
     covers: tuple[Label, ...]
 
 
+class CutShown(NamedTuple):
+    """What a reader saw who asked for no particular state: each view as of its own number of transactions, the first so
+    many of the history's, and what changed since the cut before."""
+
+    number: int
+    at: float
+    shows: Mapping[str, int]
+    changes: tuple[tuple[str, Bag], ...]
+
+
 @dataclass
 class History:
     """`transactions` stand in the order of their commits, `states` in that of the warehouse's."""
@@ -62,6 +72,8 @@ class History:
     """The views at the beginning, before the first of `states`."""
     transactions: list[Update] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    cuts: list[CutShown] = field(default_factory=list)
+    """Of a recorded run; the first begins at `content`."""
     messages: list[Message] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     local_joins: int = 0

@@ -4,9 +4,11 @@
      "views": {"open": {"sql": "SELECT …", "rows": [[[1], 1]]}}}
     {"transaction": ["shop", 7], "at": 12.5, "changes": {"shop.orders": [[[2], 1], [[1], -1]]}}
     {"state": {"open": [[[2], 1]]}, "at": 12.9, "covers": [["shop", 7]]}
+    {"cut": 3, "shows": {"open": 7}, "changes": {"open": [[[2], 1]]}, "at": 12.9}
 
 Rows stand with their counts; what JSON has no word for is an object with one key, {"decimal": "1.20"}. Transactions
-stand in the order of their commits, numbered source by source from 1, states in the order of the warehouse's.
+stand in the order of their commits, numbered source by source from 1, states in the order of the warehouse's. States
+are what readers could ask for. Cuts are what they saw: of each view, what the first so many transactions make of it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.algebra.bag import Bag
-from headwater.lab.histories.history import History, State
+from headwater.lab.histories.history import CutShown, History, State
 from headwater.lab.worlds.world import defined
 from headwater.maintenance.strategies.contract import Label, Update
 from headwater.model.errors import HeadwaterError, UsageError
@@ -78,6 +80,9 @@ def _lines(history: History, types: Mapping[TableName, Mapping[str, pa.DataType]
             changed[view] = changed.get(view, Bag()) + bag
         said = {view: _bag(bag) for view, bag in changed.items()}
         yield {"state": said, "at": state.at, "covers": [list(label) for label in state.covers]}
+    for cut in history.cuts:
+        said = {view: _bag(bag) for view, bag in cut.changes}
+        yield {"cut": cut.number, "shows": dict(cut.shows), "changes": said, "at": cut.at}
 
 
 def _parsed(path: Path, number: int, text: str) -> dict[str, Any]:
@@ -121,8 +126,12 @@ def _take(history: History, line: Mapping[str, Any], where: str) -> None:
             changed = tuple((view, _bag_of(rows)) for view, rows in line["state"].items())
             covers = tuple(_label(pair) for pair in line.get("covers", ()))
             history.states.append(State(float(line["at"]), changed, covers))
+        elif "cut" in line:
+            changed = tuple((view, _bag_of(rows)) for view, rows in line["changes"].items())
+            shows = {view: int(line["shows"][view]) for view in history.content}
+            history.cuts.append(CutShown(int(line["cut"]), float(line["at"]), shows, changed))
         else:
-            raise UsageError(f"{where}: neither a transaction nor a state", _FORM)
+            raise UsageError(f"{where}: neither a transaction nor a state nor a cut", _FORM)
     except HeadwaterError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:

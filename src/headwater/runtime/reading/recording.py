@@ -1,4 +1,5 @@
-"""What really happened, for the lab's checker: the numbered transactions and the states that readers could see.
+"""What really happened, for the lab's checker: the numbered transactions, the states that readers could ask for, and
+the cuts that they saw.
 
 The tables are read as of the newest cut; what the journal holds is taken back from them, as far as the views' history
 reaches:
@@ -6,7 +7,8 @@ reaches:
     T(lo) = T(P) − changes of T in (lo, P]
 
 Then transactions (lo, hi] are told one by one. If all views are complete, every number is a state that a reader may ask
-for, else the cuts are. Nothing of the wave takes part, and no JVM.
+for. Cuts are what a reader sees who asks for nothing: each shows every view up to some number, not the same for all.
+Nothing of the wave takes part, and no JVM.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import QueryBuilder
@@ -48,9 +50,20 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class RecordedCut:
+    """Up to which transaction each view is shown, and the views' changes since the cut before; those of the first are
+    since the recording's `content`."""
+
+    number: int
+    at: float
+    shows: Mapping[str, int]
+    changes: Mapping[str, Bag]
+
+
+@dataclass(frozen=True)
 class Recording:
-    """`states` are numbers that readers could see, with the views' changes since the one before: every transaction, or
-    cuts because of the views that are `not_complete`."""
+    """`states` are the numbers that readers could ask for, with the views' changes since the one before; none, because
+    of the views that are `not_complete`."""
 
     schemas: Mapping[TableName, pa.Schema]
     initial: Mapping[TableName, Bag]
@@ -58,6 +71,7 @@ class Recording:
     content: Mapping[str, Bag]
     transactions: Sequence[Recorded]
     states: Sequence[tuple[int, Mapping[str, Bag]]]
+    cuts: Sequence[RecordedCut]
     not_complete: Sequence[str]
 
 
@@ -74,13 +88,20 @@ def record(project: Project, names: Sequence[str] = (), last: int | None = None)
     hi = min((s.seq for s in states.values()), default=cut.seq)
     kept = journal.segments[0].lo if journal.segments else hi
     oldest = max([int(kept), *(s.horizon for s in states.values())])
-    seen = _seen(project, states, oldest, hi)
-    while last is not None and len(seen) > 2 and min(seen[1].values()) <= hi - last:
-        seen = seen[1:]  # at least so many transactions: a state that skips some is not cut in two
-    if len(seen) < 2:
+    partial = [str(name) for name, state in states.items() if not state.every_transaction]
+    cuts = _cuts(project, states, oldest)
+    if partial:
+        while last is not None and len(cuts) > 2 and min(cuts[1].shows.values()) <= hi - last:
+            cuts = cuts[1:]  # at least so many transactions: a state that skips some is not cut in two
+        begin = cuts[0].shows if cuts else dict.fromkeys(states, hi)
+    else:
+        begin = dict.fromkeys(states, max(oldest, hi - last) if last is not None else oldest)
+        cuts = [cut for cut in cuts if min(cut.shows.values()) >= min(begin.values())]
+    end = {name: cuts[-1].shows[name] if cuts else hi for name in states}
+    if begin == end:
         raise HeadwaterError("no transaction is kept to be recorded", "change something at a source, and try again")
-    lo = min(seen[0].values())
-    newest = journal.reaching(max(seen[-1].values()))
+    lo, top = min(begin.values()), max(end.values())
+    newest = journal.reaching(top)
     assert newest is not None, "the cut's transactions are in the journal"
     schemas = _schemas(project, views)
     initial = {}
@@ -89,14 +110,17 @@ def record(project: Project, names: Sequence[str] = (), last: int | None = None)
         now = _table(project, table, schemas[table], newest.positions)
         initial[table] = now - _bag(after, schemas[table].names)
     logs = {name: _folded(_log(project, state)) for name, state in states.items()}
+    numbers = [] if partial else [dict.fromkeys(states, seq) for seq in range(lo, hi + 1)]
+    changes = _between(logs, [begin, *(cut.shows for cut in cuts)])
     return Recording(
         schemas,
         initial,
         views,
-        {name: _sum(bag for seq, bag in log.items() if seq <= seen[0][name]) for name, log in logs.items()},
-        _transactions(project, schemas, lo, max(seen[-1].values())),
-        _states(logs, seen),
-        [str(name) for name, state in states.items() if not state.every_transaction],
+        {name: _sum(bag for seq, bag in log.items() if seq <= begin[name]) for name, log in logs.items()},
+        _transactions(project, schemas, lo, top),
+        [(lo + n, changes) for n, changes in enumerate(_between(logs, numbers), 1)],
+        [RecordedCut(c.number, c.at, _named(c.shows), own) for c, own in zip(cuts, changes, strict=True)],
+        partial,
     )
 
 
@@ -174,28 +198,33 @@ Shown = Mapping[ViewName, int]
 """Up to which transaction each view is shown in one state."""
 
 
-def _seen(project: Project, states: Mapping[ViewName, ViewState], oldest: int, hi: int) -> list[Shown]:
-    """The states that readers could see; the first is where the recording begins."""
-    if all(state.every_transaction for state in states.values()):
-        return [dict.fromkeys(states, seq) for seq in range(oldest, hi + 1)]
-    found: list[Shown] = []
+class _Cut(NamedTuple):
+    number: int
+    at: float
+    shows: Shown
+
+
+def _cuts(project: Project, states: Mapping[ViewName, ViewState], oldest: int) -> list[_Cut]:
+    """The cuts that readers could see, in which these views were what they are now."""
+    found: list[_Cut] = []
     for cut in project.cuts.kept():
         if all(n in cut.views and cut.views[n].folder == state.folder for n, state in states.items()):
-            shown = {n: int(cut.views[n].seq) for n in states}
-            if min(shown.values()) >= oldest and (not found or shown != found[-1]):
-                found.append(shown)
+            shows = {n: int(cut.views[n].seq) for n in states}
+            if min(shows.values()) >= oldest and (not found or shows != found[-1].shows):
+                found.append(_Cut(cut.number, cut.at, shows))
     return found
 
 
-def _states(logs: Mapping[ViewName, Mapping[int, Bag]], seen: Sequence[Shown]) -> list[tuple[int, dict[str, Bag]]]:
-    found = []
-    for before, shown in pairwise(seen):
-        changes = {
-            str(name): _sum(log[n] for n in range(before[name] + 1, shown[name] + 1) if n in log)
-            for name, log in logs.items()
-        }
-        found.append((max(shown.values()), changes))
-    return found
+def _between(logs: Mapping[ViewName, Mapping[int, Bag]], seen: Sequence[Shown]) -> list[dict[str, Bag]]:
+    """What changed in the views from each of these states to the next."""
+    return [
+        {str(n): _sum(log[s] for s in range(before[n] + 1, shown[n] + 1) if s in log) for n, log in logs.items()}
+        for before, shown in pairwise(seen)
+    ]
+
+
+def _named(shows: Shown) -> dict[str, int]:
+    return {str(name): seq for name, seq in shows.items()}
 
 
 def _sum(bags: Iterable[Bag]) -> Bag:
