@@ -6,7 +6,6 @@ from headwater.algebra.parse import Catalog, ParsedView, define, in_order, parse
 from headwater.algebra.view import (
     UNTYPED,
     AggregateCall,
-    AggregateFunction,
     Aggregation,
     Equality,
     Occurrence,
@@ -18,7 +17,6 @@ from headwater.algebra.view import (
 __all__ = [
     "UNTYPED",
     "AggregateCall",
-    "AggregateFunction",
     "Aggregation",
     "Bag",
     "Catalog",

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from headwater.algebra.aggregates import AggregateFunction
 from headwater.algebra.dialect import column_of, over_core, spark_sql
-from headwater.algebra.functions import AGGREGATES, has_aggregate, is_aggregate
+from headwater.algebra.functions import MAINTAINED, has_aggregate, is_aggregate
 from headwater.algebra.query import Query
 from headwater.algebra.statements import ParsedView
-from headwater.algebra.view import AggregateCall, AggregateFunction, Aggregation, Output
+from headwater.algebra.view import AggregateCall, Aggregation, Output
 
 
 def aggregation(query: Query, parsed: ParsedView) -> Aggregation | None:
@@ -97,7 +98,7 @@ class _Aggregation:
         if isinstance(node, exp.Filter):
             only = node.expression.this
             node = node.this
-        function = AGGREGATES.get(type(node))
+        function = MAINTAINED.get(type(node))
         if function is None:
             raise self.parsed.error("FILTER stands only behind COUNT, SUM, AVG, MIN and MAX", "remove it", node)
         argument, distinct = self._argument(node)

@@ -7,11 +7,8 @@ as tables.
 from __future__ import annotations
 
 import decimal
-import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from decimal import ROUND_HALF_UP, Decimal
-from fractions import Fraction
 from typing import Any
 
 from headwater.algebra.bag import Bag, Relation, Row
@@ -135,30 +132,4 @@ def _called(call: AggregateCall, arguments: Bag, positions: Mapping[str, int]) -
     values = arguments.project(lambda row: (row[position],)).select(lambda row: row[0] is not None)
     if call.distinct:
         values = values.distinct()
-    if call.function == "count":
-        return values.total()
-    if not values:
-        return None
-    if call.function == "min":
-        return min(row[0] for row, _ in values)
-    if call.function == "max":
-        return max(row[0] for row, _ in values)
-    total = _sum(values)
-    return total if call.function == "sum" else _average(total, values)
-
-
-def _sum(values: Bag) -> Value:
-    """Exact for integers and decimals, correctly rounded for floats."""
-    if not any(isinstance(row[0], float) for row, _ in values):
-        return sum(row[0] * count for row, count in values)
-    if all(math.isfinite(row[0]) for row, _ in values):
-        return float(sum((Fraction(row[0]) * count for row, count in values), Fraction(0)))
-    return sum(row[0] * count for row, count in values)
-
-
-def _average(total: Value, values: Bag) -> Value:
-    """A double; of decimals a decimal with four more digits, as in Spark."""
-    if not isinstance(total, Decimal):
-        return total / values.total()
-    scale = max(-int(row[0].as_tuple().exponent) for row, _ in values if isinstance(row[0], Decimal))
-    return (total / values.total()).quantize(Decimal(1).scaleb(-(scale + 4)), ROUND_HALF_UP)
+    return call.aggregate.reference(values)

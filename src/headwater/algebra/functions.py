@@ -9,8 +9,8 @@ import re
 
 from sqlglot import exp
 
+from headwater.algebra.aggregates import AggregateFunction
 from headwater.algebra.dialect import said
-from headwater.algebra.view import AggregateFunction
 
 
 def _words(text: str) -> frozenset[str]:
@@ -34,7 +34,7 @@ GENERATORS = _words(
     """
 )
 
-AGGREGATES: dict[type[exp.Expr], AggregateFunction] = {
+MAINTAINED: dict[type[exp.Expr], AggregateFunction] = {
     exp.Count: "count",
     exp.Sum: "sum",
     exp.Avg: "avg",

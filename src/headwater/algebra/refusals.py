@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from headwater.algebra.clocks import clock_in
 from headwater.algebra.dialect import said
-from headwater.algebra.functions import AGGREGATES, GENERATORS, INSTEAD, NONDETERMINISTIC, function_name, is_aggregate
+from headwater.algebra.functions import GENERATORS, INSTEAD, MAINTAINED, NONDETERMINISTIC, function_name, is_aggregate
 from headwater.algebra.statements import ParsedView
 from headwater.model.errors import ViewSqlError
 
@@ -190,7 +190,7 @@ def _check_function(parsed: ParsedView, node: exp.Expr) -> None:
     if name in GENERATORS:
         why = "it makes several rows of one"
         raise _refuse(parsed, Refusal(f"{name}()", why, "apply it when you read the view", name), node)
-    if is_aggregate(node) and type(node) not in AGGREGATES:
+    if is_aggregate(node) and type(node) not in MAINTAINED:
         instead = INSTEAD.get(name, "use COUNT, SUM, AVG, MIN or MAX")
         why = "views maintain COUNT, SUM, AVG, MIN and MAX"
         raise _refuse(parsed, Refusal(f"the aggregate {name}()", why, instead, name), node)

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import pyarrow as pa
 
+from headwater.algebra.aggregates import AGGREGATES, Aggregate, AggregateFunction
 from headwater.model.conditions import Condition
 from headwater.model.consistency import Level
 from headwater.model.names import TableName, ViewName, view_table
 from headwater.model.schema import Column, TableSchema
-
-AggregateFunction = Literal["count", "sum", "avg", "min", "max"]
 
 UNTYPED = pa.null()
 """The type of a view's columns where another view reads it: they have one, but only Spark knows it."""
@@ -71,6 +69,10 @@ class AggregateCall:
     function: AggregateFunction
     argument: str | None = None
     distinct: bool = False
+
+    @property
+    def aggregate(self) -> Aggregate:
+        return AGGREGATES[self.function]
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.algebra.aggregates import Held, Keeps
 from headwater.algebra.view import AggregateCall, Aggregation
 from headwater.maintenance.exact import Sum, sum_of
-from headwater.maintenance.extremes import Values, ascending, extremes
+from headwater.maintenance.extremes import ascending, extremes
 from headwater.maintenance.keys import Ints
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.errors import ValueUnfit
@@ -39,7 +40,7 @@ Types = Mapping[str, pa.DataType]
 
 def keeps_values(aggregation: Aggregation) -> bool:
     """Whether the auxiliary view must keep the grouped rows, not only sums."""
-    return any(c.distinct or c.function in ("min", "max") for c in aggregation.calls)
+    return any(_over_values(call) for call in aggregation.calls)
 
 
 def auxiliary_schema(aggregation: Aggregation, types: Types) -> pa.Schema:
@@ -161,7 +162,7 @@ class _Tallies:
         self._values = keeps_values(aggregation)
         self._groups = int(runs.group.max()) + 1
         self._count = delta.column(COUNT).to_numpy()
-        self._seen: dict[tuple[str, bool], tuple[dict[int, Values], list[Values]]] = {}
+        self._seen: dict[tuple[str, bool], tuple[dict[int, Held], list[Held]]] = {}
         self.rows = runs.running(self._count, self._initial(ROWS))
         self._present = {a: self._presence(a) for a in _arguments(aggregation)}
         self._sums = {a: self._summed(a) for a in _summed(aggregation)}
@@ -170,16 +171,18 @@ class _Tallies:
         """The call's value after and before every run."""
         if call.argument is None:
             return pa.array(self.rows.after, wanted), pa.array(self.rows.before, wanted)
-        if call.distinct or call.function in ("min", "max"):
-            return self._over_values(call, wanted)
+        if _over_values(call):
+            return self._of_values(call, wanted)
         present = self._present[call.argument]
-        if call.function == "count":
+        if call.aggregate.keeps is Keeps.COUNT:
             return pa.array(present.after, wanted), pa.array(present.before, wanted)
-        how, total = self._how(call.argument, wanted), self._sums[call.argument]
-        return (
-            _shown(call, how, total.after, present.after, wanted),
-            _shown(call, how, total.before, present.before, wanted),
-        )
+        total, finish = self._sums[call.argument], self._finish(call, wanted)
+
+        def shown(totals: Any, counts: Ints) -> pa.Array:
+            held = (Held(int(n), t) for t, n in zip(totals, counts, strict=True))
+            return _fitted(call, [finish(one) for one in held], wanted)
+
+        return shown(total.after, present.after), shown(total.before, present.before)
 
     def auxiliary(self, groups: pa.Table, types: Types) -> pa.Table:
         schema = auxiliary_schema(self._aggregation, types)
@@ -237,32 +240,23 @@ class _Tallies:
     def _how(self, argument: str, shown: pa.DataType | None = None) -> Sum:
         return sum_of(self._types[argument], shown)
 
-    def _over_values(self, call: AggregateCall, wanted: pa.DataType) -> tuple[pa.Array, pa.Array]:
+    def _of_values(self, call: AggregateCall, wanted: pa.DataType) -> tuple[pa.Array, pa.Array]:
         assert call.argument is not None
-        summing = call.function in ("sum", "avg")
-        before, after = self._extremes(call.argument, summing)
-        show = self._shower(call, wanted)
-        now = [show(v) for v in after]
+        before, after = self._extremes(call.argument, call.aggregate.keeps is Keeps.SUM)
+        finish = self._finish(call, wanted)
+        now = [finish(held) for held in after]
         previous = [
-            show(before[int(g)] if first else after[r - 1])
+            finish(before[int(g)] if first else after[r - 1])
             for r, (g, first) in enumerate(zip(self._runs.group, self._runs.first_of_group, strict=True))
         ]
         return _fitted(call, now, wanted), _fitted(call, previous, wanted)
 
-    def _shower(self, call: AggregateCall, wanted: pa.DataType) -> Callable[[Values], Any]:
+    def _finish(self, call: AggregateCall, wanted: pa.DataType) -> Callable[[Held], Any]:
         assert call.argument is not None
-        how = self._how(call.argument, wanted) if call.function in ("sum", "avg") else None
-        if call.function == "min":
-            return lambda v: v.smallest
-        if call.function == "max":
-            return lambda v: v.largest
-        if how is None:
-            return lambda v: v.distinct[0]
-        if call.function == "sum":
-            return lambda v: how.shown(v.distinct[1]) if v.distinct[0] else None
-        return lambda v: how.mean(v.distinct[1], v.distinct[0]) if v.distinct[0] else None
+        how, finish = self._how(call.argument, wanted), call.aggregate.finish
+        return lambda held: finish(held, how)
 
-    def _extremes(self, argument: str, summing: bool) -> tuple[dict[int, Values], list[Values]]:
+    def _extremes(self, argument: str, summing: bool) -> tuple[dict[int, Held], list[Held]]:
         if (argument, summing) not in self._seen:
             delta, state = self._delta.column(argument), self._batch.state.column(argument)
             universe = ascending([delta, state])
@@ -277,15 +271,6 @@ class _Tallies:
         return self._seen[argument, summing]
 
 
-def _shown(call: AggregateCall, how: Sum, totals: Any, present: Ints, wanted: pa.DataType) -> pa.Array:
-    pairs = zip(totals, present, strict=True)
-    if call.function == "avg":
-        values = [how.mean(t, int(n)) if n > 0 else None for t, n in pairs]
-    else:
-        values = [how.shown(t) if n > 0 else None for t, n in pairs]
-    return _fitted(call, values, wanted)
-
-
 def _fitted(call: AggregateCall, values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, wanted)
@@ -295,12 +280,17 @@ def _fitted(call: AggregateCall, values: Sequence[Any], wanted: pa.DataType) -> 
         ) from error
 
 
+def _over_values(call: AggregateCall) -> bool:
+    """Whether the call needs the values themselves: a smallest one that goes brings back the next."""
+    return call.distinct or call.aggregate.keeps is Keeps.VALUES
+
+
 def _arguments(aggregation: Aggregation) -> list[str]:
     return sorted({c.argument for c in aggregation.calls if c.argument is not None})
 
 
 def _summed(aggregation: Aggregation) -> list[str]:
-    wanted = {c.argument for c in aggregation.calls if c.function in ("sum", "avg") and not c.distinct}
+    wanted = {c.argument for c in aggregation.calls if c.aggregate.keeps is Keeps.SUM and not c.distinct}
     return sorted(a for a in wanted if a is not None)
 
 

@@ -17,20 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.algebra.aggregates import Held
 from headwater.maintenance.keys import Ints
 from headwater.model.changelog import COUNT, consolidate
 
 _GROUP, _RUN, _VALUE = "group", "run", "value"
-
-
-@dataclass(frozen=True)
-class Values:
-    """What a group's distinct non-NULL values are at one moment."""
-
-    smallest: Any
-    largest: Any
-    distinct: tuple[int, Any]
-    """How many there are, and their sum as a whole number where they can be summed."""
 
 
 @dataclass
@@ -56,16 +47,16 @@ class _Group:
             self.alive -= 1
             self.total -= whole
 
-    def seen(self, values: Sequence[Any]) -> Values:
+    def seen(self, values: Sequence[Any]) -> Held:
+        """Its distinct values at this moment."""
         while self.low and self.counts[self.low[0]] <= 0:
             heapq.heappop(self.low)
         while self.high and self.counts[-self.high[0]] <= 0:
             heapq.heappop(self.high)
         low = min(self.low[:1] + self.stable, default=None)
         high = max([-r for r in self.high[:1]] + self.stable, default=None)
-        return Values(
-            None if low is None else values[low], None if high is None else values[high], (self.alive, self.total)
-        )
+        smallest, largest = (None if rank is None else values[rank] for rank in (low, high))
+        return Held(self.alive, self.total, smallest, largest)
 
 
 def extremes(
@@ -74,7 +65,7 @@ def extremes(
     run_group: Ints,
     whole: Sequence[int] | None,
     universe: pa.Array,
-) -> tuple[dict[int, Values], list[Values]]:
+) -> tuple[dict[int, Held], list[Held]]:
     """`state` holds (group, value, count) before the batch, `events` (run, value, count) in it; run r belongs to group
     run_group[r]. `universe` is every value of both, ascending; `whole` their summable forms, if wanted.
     Returns each group's values before the batch, and after each run."""
@@ -94,7 +85,7 @@ def extremes(
             group.total += weigh[rank]
             group.stable = [min([int(rank), *group.stable]), max([int(rank), *group.stable])]
     before = {g: group.seen(values) for g, group in groups.items()}
-    after: list[Values] = []
+    after: list[Held] = []
     at = 0
     for run, g in enumerate(run_group):
         group = groups[int(g)]

@@ -107,18 +107,15 @@ class Grouped:
 
 
 def _called(call: AggregateCall, positions: Mapping[str, int]) -> Callable[[_Group], Any]:
-    """An aggregate of a group. What takes more than counting or comparing, the reference evaluator calculates."""
+    """An aggregate of a group: what was counted already, else by definition."""
     if call.argument is None:
         return lambda group: group.size
-    i = positions[call.argument]
+    i, reference = positions[call.argument], call.aggregate.reference
     if call.function == "count":
         return (lambda group: len(group.values[i])) if call.distinct else (lambda group: group.totals[i])
-    if call.function in ("min", "max"):
-        least = min if call.function == "min" else max
-        return lambda group: least(group.values[i])[0] if group.values[i] else None
-    alone = Aggregation((), _plain([Output(call.argument, "")]), (call,), _plain([Output(call.name, "")]))
-    aggregate = aggregator(alone, [call.argument])
-    return lambda group: next(iter(aggregate(Bag(group.values[i])).counts))[0]
+    if call.distinct:
+        return lambda group: reference(Bag(group.values[i]).distinct())
+    return lambda group: reference(Bag(group.values[i]))
 
 
 def _finished(aggregation: Aggregation) -> Callable[[Bag], Bag]:
