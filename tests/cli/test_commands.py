@@ -16,7 +16,7 @@ from cli.conftest import Headwater
 from headwater.cli.apply import _interrupted
 from headwater.cli.demo import command
 from headwater.cli.demo.postgres import Postgres
-from headwater.cli.planning import Lookup, Plan, PlannedView, _plan_source, _warnings, create_index
+from headwater.cli.planning import Lookup, PlannedView, ProjectPlan, _plan_source, _warnings, create_index
 from headwater.model.errors import SourceRefused
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.runtime.change.applying import ApplyPlan, ViewChange
@@ -93,7 +93,7 @@ class Advising:
 
 
 def test_plan_gives_the_sources_advice_and_missing_grants() -> None:
-    plan, source = Plan(), Advising()
+    plan, source = ProjectPlan(), Advising()
     warehouse: Any = SimpleNamespace(catalog=SimpleNamespace(source=lambda name: source))
     _plan_source(warehouse, source.name, [TableName(source.name, "orders", "public")], plan)
     assert plan.warnings == ["source shop: commit order of 1 table cannot be proven; switch on track_commit_timestamp"]

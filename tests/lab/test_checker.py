@@ -10,7 +10,7 @@ import pytest
 
 from headwater.algebra import Bag, Relation, evaluate_all
 from headwater.lab.checker.boxes import Boxes
-from headwater.lab.checker.following import Warehouse
+from headwater.lab.checker.following import ShownStates
 from headwater.lab.checker.lattice import Lattice
 from headwater.lab.checker.levels import Consistency, strongest
 from headwater.lab.checker.search import Hashes, best_first, by_boxes
@@ -566,7 +566,7 @@ def test_both_searches_agree() -> None:
         states = SourceStates(w.views, [str(v.name) for v in w.views], w.columns, w.initial, done)
         if states.recomputes:
             continue
-        warehouse = Warehouse(history, states.chosen)
+        warehouse = ShownStates(history, states.chosen)
         boxes = by_boxes(Boxes(states, 10_000), [warehouse.changes[k] for k in warehouse.runs], {})
         one = best_first(Hashes(states), warehouse.hashes(states), {}, 10_000)
         assert one.decided

@@ -19,7 +19,7 @@ import pytest
 
 from headwater.algebra import Bag, Relation, ViewDefinition, evaluate_all
 from headwater.lab.checker.boxes import Boxes
-from headwater.lab.checker.following import Warehouse
+from headwater.lab.checker.following import ShownStates
 from headwater.lab.checker.levels import Consistency
 from headwater.lab.checker.search import by_boxes
 from headwater.lab.checker.source_states import SourceStates
@@ -397,7 +397,7 @@ def test_boxes_find_what_is_there() -> None:
         states = SourceStates(history.views, list(history.content), COLUMNS, history.initial, history.transactions)
         if states.recomputes:
             continue
-        truth, warehouse = Truth(history), Warehouse(history, states.chosen)
+        truth, warehouse = Truth(history), ShownStates(history, states.chosen)
         runs = warehouse.runs
         found = by_boxes(Boxes(states, 100_000), [warehouse.changes[k] for k in runs], {})
         unreal = next((k for k, places in enumerate(truth.places) if not places), None)

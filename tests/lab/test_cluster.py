@@ -17,10 +17,10 @@ from headwater.lab.settings.cluster import line
 from headwater.lab.simulation.network import Link, Network, constant, exponential
 from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
 from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.worlds.world import Planned, World, after, table_name
+from headwater.lab.worlds.world import PlannedUpdate, World, after, table_name
 from headwater.maintenance.strategies.auxiliary import equal_groups, materialized, sweep_order
 from headwater.maintenance.strategies.cluster_naive import cluster_naive
-from headwater.maintenance.strategies.contract import Factory, Setting
+from headwater.maintenance.strategies.contract import Factory, StrategySetting
 from headwater.maintenance.strategies.equal_partition import Holder, Home, equal_partition, partitioned
 from headwater.maintenance.strategies.frequency_partition import frequency_partition
 from headwater.maintenance.strategies.simple_parallel import Route, simple_parallel
@@ -111,7 +111,7 @@ SLOW_MV1 = Conditions(capacities={"S2": Capacity(service=constant(9.0))})
 def test_naive_homes_are_complete_each_and_not_together() -> None:
     """One update of R changes both views; MV2 is done first."""
     world = two_views("SELECT R.A FROM S1.R JOIN S3.T ON R.A = T.A")
-    history = naive(world.having([Planned(0.0, "S1", {table_name("S1.R"): Bag.of([(1,)])})]), SLOW_MV1)
+    history = naive(world.having([PlannedUpdate(0.0, "S1", {table_name("S1.R"): Bag.of([(1,)])})]), SLOW_MV1)
     assert [state.changes[0][0] for state in history.states] == ["MV2", "MV1"]
     assert all(verdict.level is Consistency.COMPLETE for verdict in check_each(history).values())
     assert check(history).level is Consistency.CONVERGENCE
@@ -122,7 +122,10 @@ def test_the_papers_example_is_harmless_where_sources_are_independent() -> None:
     equivalent serial schedule, so by the definition (section 2.2) the warehouse is complete."""
     world = two_views("SELECT T.A FROM S3.T JOIN S4.U ON T.A = U.A")
     one, other = (Bag.of([(1,)]) for _ in range(2))
-    planned = [Planned(0.0, "S1", {table_name("S1.R"): one}), Planned(1.0, "S3", {table_name("S3.T"): other})]
+    planned = [
+        PlannedUpdate(0.0, "S1", {table_name("S1.R"): one}),
+        PlannedUpdate(1.0, "S3", {table_name("S3.T"): other}),
+    ]
     history = naive(world.having(planned), SLOW_MV1)
     assert [state.changes[0][0] for state in history.states] == ["MV2", "MV1"]
     assert check(history).level is Consistency.COMPLETE
@@ -181,7 +184,7 @@ def test_auxiliary_views_are_maintained_too(groups: tuple[tuple[int, ...], ...])
     world = busy(star(5), 5)
     strategy = partitioned(world.setting(), groups, r=1)
     history = Simulation(world, strategy, loose(5), 5).run()
-    setting = Setting(world.compiled[0], world.setting().homes, after(world.initial, history.transactions))
+    setting = StrategySetting(world.compiled[0], world.setting().homes, after(world.initial, history.transactions))
     holders = [p._holder if isinstance(p, Home) else p for p in strategy.processes.values()]
     assert all(isinstance(h, Holder) and h.av == materialized(setting, h.group) for h in holders)
     assert sorted(h.group for h in holders if isinstance(h, Holder)) == sorted(groups)
@@ -203,7 +206,7 @@ def test_frequencies_are_one_for_each_relation() -> None:
 def asked_together(world: World, make: Factory) -> Groups:
     """The groups, as they show: an update of a relation asks the other sources of its group, and no one else."""
     rows = {table: next(iter(bag.counts)) for table, bag in world.initial.items()}
-    planned = [Planned(100.0 * i, str(t.source), {t: Bag({row: -1})}) for i, (t, row) in enumerate(rows.items())]
+    planned = [PlannedUpdate(100.0 * i, str(t.source), {t: Bag({row: -1})}) for i, (t, row) in enumerate(rows.items())]
     history = simulate(world.having(planned), make, Conditions(capacity=Capacity(1, constant(1.0))))
     groups = []
     for update in history.transactions:

@@ -16,18 +16,18 @@ from headwater.lab.experiment import Run
 from headwater.lab.experiments.pullpush_counts import EXPERIMENT
 from headwater.lab.histories.history import History
 from headwater.lab.settings.mobile import ALGORITHMS as MOBILE
-from headwater.lab.settings.mobile import INTERFERENCE, Load, Sleep, account, conditions, mobile_world
+from headwater.lab.settings.mobile import INTERFERENCE, MobileLoad, Sleep, account, conditions, mobile_world
 from headwater.lab.settings.propagation import _Covered
 from headwater.lab.simulation.network import Link, Network, constant, exponential, on_and_off, uniform
 from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
-from headwater.lab.simulation.tries import HOUSEKEEPING, Piling, Tally, tallied
+from headwater.lab.simulation.tries import HOUSEKEEPING, Piling, TryCounts, tallied
 from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.worlds.world import Planned, World
+from headwater.lab.worlds.world import PlannedUpdate, World
 from headwater.maintenance.strategies.acknowledged import acknowledged
 from headwater.maintenance.strategies.contract import WAREHOUSE, Factory
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pull_push import pull_push, special_join
-from headwater.maintenance.strategies.pure_push import Source, pure_push
+from headwater.maintenance.strategies.pure_push import PushSource, pure_push
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.model.errors import UsageError
 
@@ -208,8 +208,8 @@ def test_equal_times_need_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
     together; the checker says so."""
     world = busy_world(3, seed=4)
     assert Consistency.STRONG in check(run(world, pure_push(0.5, 0.5), NETWORKS["fifo"](4), 4)).holds
-    last_cut = Source.last_cut
-    monkeypatch.setattr(Source, "last_cut", lambda self, t, including=False: last_cut(self, t, False))
+    last_cut = PushSource.last_cut
+    monkeypatch.setattr(PushSource, "last_cut", lambda self, t, including=False: last_cut(self, t, False))
     assert Consistency.CONVERGENCE not in check(run(world, pure_push(0.5, 0.5), NETWORKS["fifo"](4), 4)).holds
 
 
@@ -236,7 +236,7 @@ def test_acknowledged_carries_sweep_over_any_network(network: str) -> None:
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_the_mobile_world_is_exact_for_all_four_algorithms(n: int) -> None:
     """V1 … V4 of table 1 with sources and warehouse off for a third of the time."""
-    world = Load.at_rate(0.3, n, 40.0, INTERFERENCE).over(mobile_world(n, 3), 3)
+    world = MobileLoad.at_rate(0.3, n, 40.0, INTERFERENCE).over(mobile_world(n, 3), 3)
     how = conditions(world, 90.0, 3, Sleep(0.3, 0.3, mean=5.0))
     how = replace(how, network=replace(how.network, off={k: [(a, min(b, 50)) for a, b in v if a < 50]
                                                          for k, v in how.network.off.items()}))  # fmt: skip
@@ -246,7 +246,7 @@ def test_the_mobile_world_is_exact_for_all_four_algorithms(n: int) -> None:
 
 def test_interference_is_a_share_of_the_updates() -> None:
     world = mobile_world(3)
-    alone, together = Load(1.0, 400.0).over(world, 1), Load(1.0, 400.0, INTERFERENCE, 0.2).over(world, 1)
+    alone, together = MobileLoad(1.0, 400.0).over(world, 1), MobileLoad(1.0, 400.0, INTERFERENCE, 0.2).over(world, 1)
     gaps = [b.at - a.at for a, b in pairwise(alone.transactions)]
     assert len(alone.transactions) == 400
     assert min(gaps) >= 0.5
@@ -257,7 +257,7 @@ def test_the_parts_of_the_update_propagation_time() -> None:
     """One update of S2 in V3, by hand: messages of 30 ms and 1 ms per value, queries of 100 ms."""
     world = mobile_world(3)
     (row,) = (row for row, _ in world.initial[world.compiled[0].tables[1]] if row[0] == 7)
-    world = world.having([Planned(0.1, "S2", {world.compiled[0].tables[1]: Bag({row: -1})})])
+    world = world.having([PlannedUpdate(0.1, "S2", {world.compiled[0].tables[1]: Bag({row: -1})})])
     upt = {a.name: account(a, simulate(world, a.make(0.5), conditions(world, 5.0, 0))) for a in MOBILE}
     # a row of k relations has 2k values and its count
     one, two, three = 3, 5, 7
@@ -283,13 +283,13 @@ def test_the_parts_of_the_update_propagation_time() -> None:
 def test_a_tally_counts_what_a_history_keeps(sleep: Sleep) -> None:
     """The run is the same, and so are the counts and what is read off the messages."""
     seed = 1
-    world = Load.at_rate(0.3, 3, 40.0, INTERFERENCE).over(mobile_world(3, seed), seed)
+    world = MobileLoad.at_rate(0.3, 3, 40.0, INTERFERENCE).over(mobile_world(3, seed), seed)
     how = conditions(world, 40.0, seed, sleep)
     for algorithm in MOBILE:
         kept = simulate(world, algorithm.make(0.6), how, seed)
         counted = tallied(world, algorithm.make(0.6), how, seed).run()
         tally = counted.messages
-        assert isinstance(tally, Tally)
+        assert isinstance(tally, TryCounts)
         assert counted.states == kept.states
         assert tally.made == kept.kinds()
         sent = [m for m in kept.messages if m.kind not in HOUSEKEEPING]
@@ -303,12 +303,12 @@ def test_a_tally_counts_what_a_history_keeps(sleep: Sleep) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_tries_counted_at_once_are_the_tries_made(sleep: Sleep, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Piling channels against one try after the other, and against the network's own channels that keep no order."""
-    world = Load.at_rate(0.3, 3, 150.0, INTERFERENCE).over(mobile_world(3, seed), seed)
+    world = MobileLoad.at_rate(0.3, 3, 150.0, INTERFERENCE).over(mobile_world(3, seed), seed)
     how = conditions(world, 150.0, seed, sleep)
 
-    def piling() -> tuple[History, Tally]:
+    def piling() -> tuple[History, TryCounts]:
         history = tallied(world, nested_sweep(), how, seed, 0.2).run()
-        assert isinstance(history.messages, Tally)
+        assert isinstance(history.messages, TryCounts)
         return history, history.messages
 
     def one_by_one(self: Piling, sender: str, receiver: str, takes: float, most: int) -> tuple[int, int]:

@@ -10,12 +10,12 @@ from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Run
 from headwater.lab.experiments import pvm_equations, pvm_fig22
 from headwater.lab.settings.cost_model import local_queries, remote_queries
-from headwater.lab.settings.pvm import EVEN, VARYING, Load, history
+from headwater.lab.settings.pvm import EVEN, VARYING, PvmLoad, history
 from headwater.lab.simulation.network import constant
 from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
 from headwater.lab.worlds.workload import Mix, chain, every, in_turn, updates
-from headwater.lab.worlds.world import Planned, World, table_name
-from headwater.maintenance.strategies.contract import WAREHOUSE, Factory, Setting, Strategy
+from headwater.lab.worlds.world import PlannedUpdate, World, table_name
+from headwater.maintenance.strategies.contract import WAREHOUSE, Factory, Strategy, StrategySetting
 from headwater.maintenance.strategies.pvm import AtOnce, Pvm, pvm
 from headwater.maintenance.strategies.pvm_cc import InOrder, pvm_cc
 from headwater.maintenance.strategies.sweep import sweep
@@ -68,7 +68,7 @@ def test_without_the_rpu_concurrent_updates_are_missed() -> None:
         def __setitem__(self, key: object, value: object) -> None:
             return None
 
-    def forgetful(setting: Setting) -> Strategy:
+    def forgetful(setting: StrategySetting) -> Strategy:
         warehouse = Pvm(setting, 3, AtOnce())
         warehouse.rpu = Forgetful()
         return Strategy({WAREHOUSE: warehouse})
@@ -113,7 +113,9 @@ def out_of_order() -> tuple[World, Conditions]:
         {"ISA.A": [(1,)], "ISB.B": [(2,)]},
     )
     a, b = table_name("ISA.A"), table_name("ISB.B")
-    world = world.having([Planned(0.0, "ISB", {b: Bag({(3,): 1})}), Planned(0.1, "ISA", {a: Bag({(1,): -1})})])
+    world = world.having(
+        [PlannedUpdate(0.0, "ISB", {b: Bag({(3,): 1})}), PlannedUpdate(0.1, "ISA", {a: Bag({(1,): -1})})]
+    )
     return world, Conditions(capacities={"ISA": Capacity(1, constant(10.0))})
 
 
@@ -158,7 +160,7 @@ def test_figure_22_cell_by_cell() -> None:
 @pytest.mark.parametrize("factory", [sweep, pvm(3), pvm_cc(3)])
 @pytest.mark.parametrize(("m", "n"), [(2, 20), (3, 12), (4, 12), (5, 10)])
 def test_equations_6_and_7_counted(factory: Factory, m: int, n: int) -> None:
-    done = history(Load(m, n), factory, EVEN, seed=1)
+    done = history(PvmLoad(m, n), factory, EVEN, seed=1)
     assert done.questions == remote_queries(m, n)
     assert done.local_joins == local_queries(m, n)
 
@@ -172,7 +174,7 @@ def test_only_the_printed_equation_4_is_refuted() -> None:
 def test_no_question_of_the_experiments_has_an_empty_answer(factory: Factory) -> None:
     """Section 7.1 kept them so, at relations of 5000 rows; and every update changes its relation."""
     for seed, conditions in ((0, EVEN), (1, VARYING)):
-        happened = history(Load(4, 60, interval=0.2), factory, conditions, seed)
+        happened = history(PvmLoad(4, 60, interval=0.2), factory, conditions, seed)
         answers = [m for m in happened.messages if m.kind == "answer"]
         assert len(answers) == 3 * 60
         assert all(m.weight for m in answers)

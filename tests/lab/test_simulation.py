@@ -15,7 +15,7 @@ from headwater.lab.simulation.network import Link, Network, constant, exponentia
 from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
 from headwater.lab.worlds.source import SourceDatabase
 from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
-from headwater.lab.worlds.world import Planned, World, table_name
+from headwater.lab.worlds.world import PlannedUpdate, World, table_name
 from headwater.maintenance.strategies.contract import WAREHOUSE, Effects, Node, Send, Strategy, Wake, Work
 from headwater.maintenance.strategies.pvm import pvm
 from headwater.maintenance.strategies.sweep import sweep
@@ -110,7 +110,7 @@ def test_on_and_off_takes_the_fraction_of_time_it_says() -> None:
 @pytest.mark.parametrize(("q", "ends"), [(1, 6.0), (2, 4.0), (3, 2.0)])
 def test_a_source_works_on_q_questions_at_a_time(q: int, ends: float) -> None:
     world = chain(2, 5, 5)
-    world = world.having(Planned(0.0, "IS1", {table_name("IS1.R1"): Bag({(n, 100 + n): 1})}) for n in range(3))
+    world = world.having(PlannedUpdate(0.0, "IS1", {table_name("IS1.R1"): Bag({(n, 100 + n): 1})}) for n in range(3))
     history = simulate(world, pvm(3), Conditions(capacity=Capacity(q, constant(2.0))))
     assert history.finished == ends
     busy = sorted((s.start, s.end) for s in history.services)

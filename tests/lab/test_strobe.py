@@ -19,7 +19,7 @@ from headwater.lab.simulation.network import Link, Network, constant
 from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
 from headwater.lab.worlds.keyed import keys_of
 from headwater.lab.worlds.workload import Mix, chain, in_turn, poisson, updates
-from headwater.lab.worlds.world import Planned, World, table_name
+from headwater.lab.worlds.world import PlannedUpdate, World, table_name
 from headwater.maintenance.strategies.c_strobe import c_strobe
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.strobe import Keys, strobe
@@ -70,19 +70,19 @@ def test_transactions_of_several_changes_at_sources_of_several_relations(make: M
 
 FAR = Conditions(Network(Link(constant(1.0))), Capacity(4, constant(0.25)))
 R1, R2 = table_name("A.R1"), table_name("B.R2")
-INSERT = Planned(0.0, "A", {R1: Bag({(1, 1): 1})})
+INSERT = PlannedUpdate(0.0, "A", {R1: Bag({(1, 1): 1})})
 """Its question is at B after 2 s, answered at 2.25 s and back at 3.25 s; then it goes to C, and is back at 5.5 s."""
 
 
-def three_sources(*planned: Planned) -> World:
+def three_sources(*planned: PlannedUpdate) -> World:
     """R1(K, X) is empty, R2 has key 7, R3 has key 3. All join by X, and the view shows the keys."""
     select = "SELECT R1.K AS K1, R2.K AS K2, R3.K AS K3 FROM A.R1 JOIN B.R2 ON R1.X = R2.X JOIN C.R3 ON R2.X = R3.X"
     tables = dict.fromkeys(("A.R1", "B.R2", "C.R3"), ("K", "X"))
     return World.of(tables, {"V": select}, {"B.R2": [(7, 1)], "C.R3": [(3, 1)]}).having([INSERT, *planned])
 
 
-def at_b(at: float, row: tuple[int, int], count: int) -> Planned:
-    return Planned(at, "B", {R2: Bag({row: count})})
+def at_b(at: float, row: tuple[int, int], count: int) -> PlannedUpdate:
+    return PlannedUpdate(at, "B", {R2: Bag({row: count})})
 
 
 def states(world: World, make: Make) -> list[Bag]:

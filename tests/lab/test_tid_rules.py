@@ -17,7 +17,7 @@ from headwater.lab.simulation.network import Link, Network, exponential
 from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
 from headwater.lab.worlds.source import SourceDatabase
 from headwater.lab.worlds.workload import Mix, poisson, updates, weighted
-from headwater.lab.worlds.world import Planned, World, table_name
+from headwater.lab.worlds.world import PlannedUpdate, World, table_name
 from headwater.maintenance.strategies.change_propagation import Isolated, own_change, terms
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
@@ -26,8 +26,8 @@ from headwater.maintenance.strategies.contract import (
     Effect,
     Effects,
     Node,
-    Setting,
     Strategy,
+    StrategySetting,
     Wake,
 )
 from headwater.maintenance.strategies.sweep import sweep
@@ -223,7 +223,7 @@ def test_sweep_counts_a_transaction_over_two_tables_of_a_source_twice() -> None:
     select = "SELECT R1.A FROM S1.R1 JOIN S1.R2 ON R1.A = R2.A JOIN S2.R3 ON R2.A = R3.A"
     world = World.of(tables, {"V": select}, {"S1.R2": [(1,)], "S2.R3": [(1,)]})
     both = {table_name("S1.R1"): Bag.of([(1,)]), table_name("S1.R2"): Bag.of([(1,)])}
-    world = world.having([Planned(0.0, "S1", both)])
+    world = world.having([PlannedUpdate(0.0, "S1", both)])
     brief = Conditions(until=60.0)
     assert simulate(world, sweep, brief).final()["V"] == Bag({(1,): 3})
     torn = simulate(world, split, brief)
@@ -243,7 +243,7 @@ class Failing:
     """A warehouse that fails once, when it has installed results or while it evaluates, and comes back later with
     what it had kept, or without it."""
 
-    def __init__(self, setting: Setting, at: type[Commit] | type[Join], remembers: bool) -> None:
+    def __init__(self, setting: StrategySetting, at: type[Commit] | type[Join], remembers: bool) -> None:
         self._make = lambda kept: TidRules(setting, 5.0, kept)
         self._inner: TidRules | None = self._make(None)
         self._at = at

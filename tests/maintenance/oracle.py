@@ -22,7 +22,7 @@ import pyarrow as pa
 from headwater.algebra import Bag, Relation, ViewDefinition, define, evaluate, parse_views
 from headwater.algebra import expressions as interpreter
 from headwater.integrator.journal import within
-from headwater.maintenance.aggregate import Batch, aggregate, auxiliary_schema
+from headwater.maintenance.aggregate import GroupedDelta, aggregate, auxiliary_schema
 from headwater.maintenance.wave import core_schema, wave
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
 from headwater.model.errors import UnknownName
@@ -307,7 +307,7 @@ class Aggregated:
 
     def batch(self, delta: pa.Table, hi: int, first: bool = False) -> pa.Table:
         delta = consolidate(delta.select(self.schema.names).cast(self.schema))
-        rows, auxiliary = aggregate(self.aggregation, self.types, Batch(delta, self.state(delta), hi, first))
+        rows, auxiliary = aggregate(self.aggregation, self.types, GroupedDelta(delta, self.state(delta), hi, first))
         self.auxiliary = pa.concat_tables([self.auxiliary, auxiliary])
         return rows
 

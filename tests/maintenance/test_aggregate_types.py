@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.algebra.view import AggregateCall, Aggregation, Output
-from headwater.maintenance.aggregate import Batch, aggregate
+from headwater.maintenance.aggregate import GroupedDelta, aggregate
 from headwater.model.changelog import COUNT, SEQ, fold
 
 UTC = dt.UTC
@@ -73,7 +73,7 @@ def test_grouped_by_and_aggregated(kind: str) -> None:
         state = fold(pa.concat_tables(auxiliary)) if auxiliary else delta.drop_columns([SEQ]).slice(0, 0)
         mask = [((v is not None), v) in touched for v in state.column("key0").to_pylist()]
         rows, kept = aggregate(
-            SHAPE, types, Batch(delta, state.filter(pa.array(mask, pa.bool_())), batch[-1][2], n == 0)
+            SHAPE, types, GroupedDelta(delta, state.filter(pa.array(mask, pa.bool_())), batch[-1][2], n == 0)
         )
         log.append(rows)
         auxiliary.append(kept)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headwater.lab.experiment import Experiment
     from headwater.lab.histories.history import History
     from headwater.lab.histories.player import Played
-    from headwater.lab.reporting.report import Written
+    from headwater.lab.reporting.report import WrittenReport
     from headwater.lab.reporting.running import Tell
 
 ALL = "all"
@@ -347,7 +347,7 @@ def _experiment(name: str, others: Sequence[str] = ()) -> Experiment:
     return known[name]
 
 
-def _print_claims(experiment: Experiment, written: Written, brief: bool) -> None:
+def _print_claims(experiment: Experiment, written: WrittenReport, brief: bool) -> None:
     from headwater.lab.reporting.report import counted, mark, reason
 
     screen = results()

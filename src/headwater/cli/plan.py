@@ -19,7 +19,7 @@ from headwater.cli.values import to_json
 from headwater.runtime.project.secrets import without_secrets
 
 if TYPE_CHECKING:
-    from headwater.cli.planning import Lookup, Meeting, Plan, PlannedView
+    from headwater.cli.planning import Lookup, Meeting, PlannedView, ProjectPlan
 
 
 def plan(project: Project = HERE, as_json: Json = False) -> None:
@@ -45,7 +45,7 @@ def plan(project: Project = HERE, as_json: Json = False) -> None:
         raise typer.Exit(max(e.exit_code for e in made.errors))
 
 
-def _print(made: Plan) -> None:
+def _print(made: ProjectPlan) -> None:
     screen = results()
     for view in made.views:
         _print_view(screen, view)
@@ -108,7 +108,7 @@ def _lookup(lookup: Lookup) -> Text:
     )
 
 
-def _as_json(made: Plan) -> dict[str, Any]:
+def _as_json(made: ProjectPlan) -> dict[str, Any]:
     return {
         "ok": not made.errors,
         "views": [_view_json(v) for v in made.views],

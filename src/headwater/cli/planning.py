@@ -42,7 +42,7 @@ class Meeting:
 
 
 @dataclass(frozen=True)
-class Relation:
+class PlannedRelation:
     alias: str
     table: TableName
     rows: int | None
@@ -54,7 +54,7 @@ class PlannedView:
     name: ViewName
     level: str
     where: str
-    relations: Sequence[Relation]
+    relations: Sequence[PlannedRelation]
     orders: Mapping[str, Sequence[Meeting]]
     """Per origin: where a change of it travels."""
     lookups: Sequence[Lookup]
@@ -75,7 +75,7 @@ class PlannedSource:
 
 
 @dataclass
-class Plan:
+class ProjectPlan:
     views: list[PlannedView] = field(default_factory=list)
     sources: list[PlannedSource] = field(default_factory=list)
     errors: list[HeadwaterError] = field(default_factory=list)
@@ -86,9 +86,9 @@ class Plan:
             self.errors.append(error)
 
 
-def make_plan(warehouse: Warehouse) -> Plan:
+def make_plan(warehouse: Warehouse) -> ProjectPlan:
     """Check everything, change nothing. Problems are collected, so that one run shows them all."""
-    plan = Plan()
+    plan = ProjectPlan()
     reachable = []
     for name in warehouse.config.sources:
         try:
@@ -114,7 +114,7 @@ def make_plan(warehouse: Warehouse) -> Plan:
     return plan
 
 
-def _defined(warehouse: Warehouse, reachable: Sequence[SourceName], plan: Plan) -> list[ViewDefinition]:
+def _defined(warehouse: Warehouse, reachable: Sequence[SourceName], plan: ProjectPlan) -> list[ViewDefinition]:
     from headwater.algebra.parse import define
 
     views: dict[ViewName, ViewDefinition] = {}
@@ -128,7 +128,7 @@ def _defined(warehouse: Warehouse, reachable: Sequence[SourceName], plan: Plan) 
     return list(views.values())
 
 
-def _parsed(warehouse: Warehouse, plan: Plan) -> list[ParsedView]:
+def _parsed(warehouse: Warehouse, plan: ProjectPlan) -> list[ParsedView]:
     """All views if they read well together; else those of every file that does, and what is wrong with the others."""
     from headwater.algebra.parse import parse_views
     from headwater.runtime.project.catalog import read_views
@@ -176,7 +176,8 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
         level=kind_of(view),
         where=f"{view.file}:{view.line}",
         relations=[
-            Relation(o.alias, o.table, schemas[o.table].rows, tuple(map(str, o.conditions))) for o in view.occurrences
+            PlannedRelation(o.alias, o.table, schemas[o.table].rows, tuple(map(str, o.conditions)))
+            for o in view.occurrences
         ],
         orders=orders,
         lookups=sorted(lookups.values(), key=lambda look: (look.table, look.columns)),
@@ -202,7 +203,7 @@ def _aggregation(view: ViewDefinition) -> str:
     return f"DISTINCT over {keys}; {kept}" if not view.aggregation.calls else f"groups by {keys}; {kept}"
 
 
-def _plan_source(warehouse: Warehouse, name: SourceName, tables: Sequence[TableName], plan: Plan) -> None:
+def _plan_source(warehouse: Warehouse, name: SourceName, tables: Sequence[TableName], plan: ProjectPlan) -> None:
     source = warehouse.catalog.source(name)
     try:
         advice = source.advice(tables)

@@ -42,7 +42,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Report:
+class PartReport:
     """A global transaction whose parts are not numbered as one, and why."""
 
     global_id: str
@@ -58,7 +58,7 @@ class Ready:
     polls: Mapping[SourceName, Poll]
     held: Mapping[SourceName, Poll] = field(default_factory=dict)
     alone: frozenset[str] = frozenset()
-    reports: tuple[Report, ...] = ()
+    reports: tuple[PartReport, ...] = ()
 
 
 class Waiting(NamedTuple):
@@ -122,7 +122,7 @@ class Assembly:
             del self._given_up[next(iter(self._given_up))]
         return _split(polls, first_held, alone, tuple(reports))
 
-    def _late(self, tagged: _Parts) -> list[Report]:
+    def _late(self, tagged: _Parts) -> list[PartReport]:
         reports = []
         for source, parts in tagged.items():
             for global_id in dict.fromkeys(p.global_id for p in parts):
@@ -130,7 +130,7 @@ class Assembly:
                 if told is not None and source not in told:
                     told.add(source)
                     text = f"{global_id}: its part at {source} came after it was given up, and is numbered on its own"
-                    reports.append(Report(global_id, Kind.LATE, text))
+                    reports.append(PartReport(global_id, Kind.LATE, text))
         return reports
 
     def _wrong(self, parts: Mapping[SourceName, list[int]], since: float, now: float) -> tuple[Kind, str] | None:
@@ -150,9 +150,9 @@ class Assembly:
             return Kind.MISSING, f"{len(parts)} of {wanted} parts came within {self.patience:g} s ({here})"
         return None
 
-    def _give_up(self, global_id: str, kind: Kind, why: str, parts: Iterable[SourceName]) -> Report:
+    def _give_up(self, global_id: str, kind: Kind, why: str, parts: Iterable[SourceName]) -> PartReport:
         self._given_up[global_id] = set(parts)
-        return Report(global_id, kind, f"{global_id}: {why}; its parts are numbered separately")
+        return PartReport(global_id, kind, f"{global_id}: {why}; its parts are numbered separately")
 
     def _remember(
         self, at_hand: Mapping[str, Mapping[SourceName, list[int]]], tagged: _Parts, held: Mapping[SourceName, int]
@@ -258,7 +258,7 @@ def _split(
     polls: Mapping[SourceName, Poll],
     first_held: Mapping[SourceName, int],
     alone: frozenset[str],
-    reports: tuple[Report, ...],
+    reports: tuple[PartReport, ...],
 ) -> Ready:
     go = {s: poll for s, poll in polls.items() if s not in first_held}
     held = {}

@@ -34,7 +34,7 @@ def touching(changes: pa.Table, conditions: Sequence[Condition]) -> Seqs:
 
 
 @dataclass(frozen=True)
-class Row:
+class TiedRow:
     """A row for the view update table: transactions of (lo, hi], each of which concerns all of these views and no
     other. The first is lo + 1, the last is hi."""
 
@@ -43,7 +43,7 @@ class Row:
     views: frozenset[str]
 
 
-def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = ()) -> list[Row]:
+def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = ()) -> list[TiedRow]:
     """Cut a round of the integrator into rows, by their last transactions.
 
     A row ends where the set of views changes that its transactions tie together, so that no view is held by a
@@ -79,7 +79,7 @@ def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = 
         kind = int(sets[first])
         if kind not in tied:
             tied[kind] = frozenset(view for place in np.flatnonzero(concerns[:, first]) for view in named[place])
-        found.append(Row(Seq(int(seqs[first]) - 1), Seq(int(seqs[last])), tied[kind]))
+        found.append(TiedRow(Seq(int(seqs[first]) - 1), Seq(int(seqs[last])), tied[kind]))
     return sorted(found, key=lambda row: row.hi)
 
 

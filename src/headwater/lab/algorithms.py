@@ -15,7 +15,7 @@ from headwater.lab.checker.levels import Consistency
 from headwater.lab.simulation.faults import no_compensation, no_negative_counters, no_retained_set, out_of_order
 from headwater.lab.worlds.world import table_name
 from headwater.maintenance.strategies.c_strobe import c_strobe
-from headwater.maintenance.strategies.contract import Factory, Setting, Strategy
+from headwater.maintenance.strategies.contract import Factory, Strategy, StrategySetting
 from headwater.maintenance.strategies.eca import eca
 from headwater.maintenance.strategies.equal_partition import equal_partition
 from headwater.maintenance.strategies.frequency_partition import frequency_partition
@@ -101,7 +101,7 @@ def _by_frequency(options: Options) -> Factory:
     except ValueError:
         raise UsageError(f"frequencies={text}: not numbers", "write frequencies=3,1,2") from None
 
-    def factory(setting: Setting) -> Strategy:
+    def factory(setting: StrategySetting) -> Strategy:
         return frequency_partition(k, said or [1.0] * setting.view.n)(setting)
 
     return factory

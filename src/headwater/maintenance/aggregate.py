@@ -60,7 +60,7 @@ def result_schema(aggregation: Aggregation, types: Types) -> pa.Schema:
 
 
 @dataclass(frozen=True)
-class Batch:
+class GroupedDelta:
     """`delta` are the core's changes (key…, arg…, COUNT, SEQ), `state` the folded auxiliary rows of the groups they
     touch, `hi` the batch's last transaction. `first` marks the load, before which there is no view at all."""
 
@@ -70,7 +70,7 @@ class Batch:
     first: bool = False
 
 
-def aggregate(aggregation: Aggregation, types: Types, batch: Batch) -> tuple[pa.Table, pa.Table]:
+def aggregate(aggregation: Aggregation, types: Types, batch: GroupedDelta) -> tuple[pa.Table, pa.Table]:
     """The changelog of (key…, agg…), and the auxiliary view's changelog, labelled `hi`."""
     keys = [k.name for k in aggregation.keys]
     everywhere = not keys  # without GROUP BY there is one group, and it never disappears
@@ -120,7 +120,7 @@ class _Runs:
     row_run: Ints
 
     @staticmethod
-    def of(group: Ints, seq: Ints, batch: Batch) -> _Runs:
+    def of(group: Ints, seq: Ints, batch: GroupedDelta) -> _Runs:
         if len(group) == 0:  # the load of an aggregate over nothing: one group, no rows
             one = np.zeros(1, np.int64)
             return _Runs(one, one + batch.hi, one[:0], np.ones(1, bool), one[:0])
@@ -155,7 +155,13 @@ class _Tallies:
     """All measures that the calls of one aggregation need, over one batch."""
 
     def __init__(
-        self, aggregation: Aggregation, types: Types, batch: Batch, delta: pa.Table, state_group: Ints, runs: _Runs
+        self,
+        aggregation: Aggregation,
+        types: Types,
+        batch: GroupedDelta,
+        delta: pa.Table,
+        state_group: Ints,
+        runs: _Runs,
     ) -> None:
         self._aggregation, self._types, self._batch = aggregation, types, batch
         self._delta, self._state_group, self._runs = delta, state_group, runs

@@ -19,7 +19,7 @@ from headwater.algebra.view import Equality, ViewDefinition
 
 
 @dataclass(frozen=True)
-class Step:
+class JoinStep:
     """Extend the partials of `origins` by occurrence `target`. `near` are core columns they have, `far` the target's
     columns that must equal them; both empty for a cross join."""
 
@@ -30,7 +30,7 @@ class Step:
     origins: frozenset[int]
 
 
-def steps(view: ViewDefinition) -> tuple[Step, ...]:
+def steps(view: ViewDefinition) -> tuple[JoinStep, ...]:
     """The questions of a wave over this view, in order."""
     n = len(view.occurrences)
     parent = _spanning_tree(n, view.equalities)
@@ -46,14 +46,14 @@ def steps(view: ViewDefinition) -> tuple[Step, ...]:
     return tuple(up + down)
 
 
-def _step(view: ViewDefinition, start: int, target: int, origins: frozenset[int]) -> Step:
+def _step(view: ViewDefinition, start: int, target: int, origins: frozenset[int]) -> JoinStep:
     near, far = [], []
     for equality in view.equalities:
         for (i, mine), (j, theirs) in ((equality.left, equality.right), (equality.right, equality.left)):
             if (i, j) == (start, target) and theirs not in far:
                 near.append(view.occurrences[i].core(mine))
                 far.append(theirs)
-    return Step(target, start, tuple(near), tuple(far), origins)
+    return JoinStep(target, start, tuple(near), tuple(far), origins)
 
 
 def _spanning_tree(n: int, equalities: Sequence[Equality]) -> list[int]:

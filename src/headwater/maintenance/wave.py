@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.algebra.view import Occurrence, ViewDefinition
-from headwater.maintenance.graph import Step, steps
+from headwater.maintenance.graph import JoinStep, steps
 from headwater.maintenance.keys import Ints, equal, key_set
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.conditions import meets
@@ -80,7 +80,7 @@ def core_schema(view: ViewDefinition, tables: Mapping[TableName, pa.Schema]) -> 
 
 
 def _extend(
-    view: ViewDefinition, step: Step, origins: Sequence[int], partials: dict[int, pa.Table], journal: Journal
+    view: ViewDefinition, step: JoinStep, origins: Sequence[int], partials: dict[int, pa.Table], journal: Journal
 ) -> Generator[Ask, pa.Table, None]:
     """One question for the partials of all origins, then compensation origin by origin."""
     target = view.occurrences[step.target]

@@ -55,7 +55,7 @@ class Row:
     """Painting's memory: a row that must be applied with or before this one and could not be when we last looked."""
 
 
-class Column:
+class VutColumn:
     """The entries of one view that wait, oldest first; `whites` are the rows of those whose action list is missing."""
 
     __slots__ = ("bottom", "top", "whites")

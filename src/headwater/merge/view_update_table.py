@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headwater.merge.entries import Color, Column, Entry, Row, number
+from headwater.merge.entries import Color, Entry, Row, VutColumn, number
 from headwater.merge.transactions import ActionList, View, WarehouseTransaction
 
 __all__ = ["ActionList", "Color", "Entry", "Row", "View", "ViewUpdateTable", "WarehouseTransaction"]
@@ -27,7 +27,7 @@ class ViewUpdateTable:
 
     def __init__(self, views: Iterable[View] = ()) -> None:
         self.rows: dict[int, Row] = {}
-        self._columns: dict[View, Column] = {view: Column() for view in views}
+        self._columns: dict[View, VutColumn] = {view: VutColumn() for view in views}
         # Action lists that are here before their REL_i: WT_i of rows (or entries) that do not exist yet.
         self._early: dict[int, list[ActionList[Any]]] = {}
 
@@ -64,7 +64,7 @@ class ViewUpdateTable:
         """A new column; transactions concern it from the next REL that names it."""
         if view in self._columns:
             raise ValueError(f"view {view!r} is in the table already")
-        self._columns[view] = Column()
+        self._columns[view] = VutColumn()
 
     def drop_view(self, view: View) -> list[Row]:
         """The column goes, with its action lists. Returns the rows it was part of that still wait for something."""

@@ -19,7 +19,7 @@ from headwater.integrator.journal import Journal
 from headwater.merge import Sequencing
 from headwater.model.errors import HeadwaterError, LeaseLost, SourceUnavailable
 from headwater.model.names import Position, Seq, SourceName, ViewName
-from headwater.runtime.change.building import Building, Change, Ended
+from headwater.runtime.change.building import Building, BuildUnderWay, Ended
 from headwater.runtime.change.halting import Halting
 from headwater.runtime.change.planner import ProjectPlanner
 from headwater.runtime.change.requests import Request
@@ -198,14 +198,14 @@ class Engine:
                 del found.kept[name]
         wanted = [n for n in plans if n not in found.kept and (how.heal or how.replace or n not in cut.views)]
         drop = [name for name in cut.views if name not in plans and name not in how.unresolved]
-        change = Change([plans[n] for n in wanted], drop)
+        change = BuildUnderWay([plans[n] for n in wanted], drop)
         self._poll_again(found, plans, change)
         self._go_on(found, [found.kept[n] for n in found.kept if n not in halted], resumed)
         self._set_aside(found, how, wanted)
         if build:
             self._begin(found, change, resumed)
 
-    def _poll_again(self, found: Surveyed, plans: Mapping[ViewName, ViewPlan], change: Change) -> None:
+    def _poll_again(self, found: Surveyed, plans: Mapping[ViewName, ViewPlan], change: BuildUnderWay) -> None:
         """From where the sources were with everything that has a number, or with what was being loaded."""
         broken = broken_sources(found, plans)
         point = saved_point(self._storage.get(POINT))
@@ -251,13 +251,13 @@ class Engine:
         for name, halt in lost.items():
             self.meter.halted(name, halt.reason, "it is loaded again" if name in wanted else halt.fix)
 
-    def _begin(self, found: Surveyed, change: Change, resumed: list[ManagedView]) -> None:
+    def _begin(self, found: Surveyed, change: BuildUnderWay, resumed: list[ManagedView]) -> None:
         if change.build or change.drop:
             if not found.kept:  # where others go on, building says what is missing; else there is nothing to do
                 refuse_uncaptured(change.build, found.sources)
             self._building.begin(change)
         if resumed:
-            self._building.queue(Change([], [], resume=resumed))
+            self._building.queue(BuildUnderWay([], [], resume=resumed))
 
     # ------------------------------------------------------------------- loop
 

@@ -71,10 +71,10 @@ class Writers:
         self._committed = {"shop": 0, "crm": 0, "stock": 0}
         self._errors: list[BaseException] = []
         self._jobs = [
-            Job("shop", lambda: psycopg.connect(shop_url), serve_customer, per_second * 0.35, 1),
-            Job("shop", lambda: psycopg.connect(shop_url), serve_customer, per_second * 0.35, 2),
-            Job("crm", lambda: sqlite(folder / "crm.db"), edit_register, per_second * 0.1, 3),
-            Job("stock", lambda: sqlite(folder / "stock.db"), reprice, per_second * 0.2, 4),
+            WriterJob("shop", lambda: psycopg.connect(shop_url), serve_customer, per_second * 0.35, 1),
+            WriterJob("shop", lambda: psycopg.connect(shop_url), serve_customer, per_second * 0.35, 2),
+            WriterJob("crm", lambda: sqlite(folder / "crm.db"), edit_register, per_second * 0.1, 3),
+            WriterJob("stock", lambda: sqlite(folder / "stock.db"), reprice, per_second * 0.2, 4),
         ]
 
     def run(self, until: IO[str]) -> dict[str, int]:
@@ -93,7 +93,7 @@ class Writers:
         until.read()
         self._stop.set()
 
-    def _write(self, job: Job) -> None:
+    def _write(self, job: WriterJob) -> None:
         try:
             with closing(job.connect()) as connection:
                 self._write_to(connection, job)
@@ -101,7 +101,7 @@ class Writers:
             self._errors.append(error)
             self._stop.set()
 
-    def _write_to(self, connection: Any, job: Job) -> None:
+    def _write_to(self, connection: Any, job: WriterJob) -> None:
         chance, started, done = random.Random(job.seed), time.monotonic(), 0
         while not self._stop.is_set() and time.monotonic() - started < self._seconds:
             done += 1
@@ -112,7 +112,7 @@ class Writers:
 
 
 @dataclass(frozen=True)
-class Job:
+class WriterJob:
     """What one writer does: transactions that say whether they changed anything, so many a second."""
 
     source: str

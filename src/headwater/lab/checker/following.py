@@ -17,7 +17,7 @@ from headwater.lab.checker.source_states import MASK, Contents, SourceStates
 from headwater.lab.histories.history import History
 
 
-class Warehouse:
+class ShownStates:
     """The states of some of a history's views, as a reader sees them: 0 is the initial one."""
 
     def __init__(self, history: History, views: Sequence[str]) -> None:
@@ -135,7 +135,7 @@ class Follower:
     """Follows ways through the source states of one history."""
 
     states: SourceStates
-    warehouse: Warehouse
+    warehouse: ShownStates
 
     @cached_property
     def claims(self) -> list[Vector]:

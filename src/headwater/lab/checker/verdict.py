@@ -23,7 +23,7 @@ from functools import cached_property
 from headwater.algebra.evaluate import DIGITS
 from headwater.lab.checker import witness
 from headwater.lab.checker.boxes import Boxes
-from headwater.lab.checker.following import Followed, Follower, Warehouse
+from headwater.lab.checker.following import Followed, Follower, ShownStates
 from headwater.lab.checker.lattice import Vector, below
 from headwater.lab.checker.levels import Consistency, strongest
 from headwater.lab.checker.search import Found, Hashes, best_first, by_boxes, each_by_boxes, step_by_step
@@ -90,7 +90,7 @@ class _Case:
     def __init__(self, history: History, views: tuple[str, ...], budget: int) -> None:
         self.states = SourceStates(history.views, views, history.columns, history.initial, history.transactions)
         self.lattice = self.states.lattice
-        self.warehouse = Warehouse(history, views)
+        self.warehouse = ShownStates(history, views)
         self.follower = Follower(self.states, self.warehouse)
         self.hashes = self.warehouse.hashes(self.states)
         self.budget = budget

@@ -7,7 +7,7 @@ from math import perm
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
-from headwater.lab.settings.table4 import DISTANT, Algorithm, interfering, named
+from headwater.lab.settings.table4 import DISTANT, Table4Algorithm, interfering, named
 from headwater.lab.simulation.simulator import simulate
 from headwater.lab.worlds.world import World
 
@@ -58,7 +58,7 @@ def run(run: Run) -> Findings:
 
 
 def _row(varied: str, sources: int, deletes: int, world: World, seed: int) -> dict[str, Any]:
-    def questions(algorithm: Algorithm) -> int:
+    def questions(algorithm: Table4Algorithm) -> int:
         return simulate(world, algorithm.make(world), DISTANT, seed).questions
 
     counted = {algorithm.name: questions(algorithm) for algorithm in ALGORITHMS}

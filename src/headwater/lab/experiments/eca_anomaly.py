@@ -9,7 +9,7 @@ from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.histories.history import History
 from headwater.lab.simulation.network import Link, Network, constant
 from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
-from headwater.lab.worlds.world import Planned, World, after, table_name
+from headwater.lab.worlds.world import PlannedUpdate, World, after, table_name
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Answer,
@@ -18,10 +18,10 @@ from headwater.maintenance.strategies.contract import (
     Effects,
     Factory,
     Node,
-    Setting,
     Strategy,
+    StrategySetting,
 )
-from headwater.maintenance.strategies.eca import Sum, compensated, eca
+from headwater.maintenance.strategies.eca import QuerySum, compensated, eca
 from headwater.maintenance.strategies.waves import wave
 from headwater.model.names import TableName
 
@@ -30,13 +30,13 @@ SLOW = Conditions(Network(Link(constant(1.0))), Capacity(2, constant(0.25)))
 R1, R2 = table_name("S.R1"), table_name("S.R2")
 
 
-def naive(setting: Setting) -> Strategy:
+def naive(setting: StrategySetting) -> Strategy:
     """Incremental maintenance as within one database: V⟨U⟩ is asked, and its answer added to the view."""
     return Strategy({WAREHOUSE: _Naive(setting)})
 
 
 class _Naive:
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: StrategySetting) -> None:
         self.setting = setting
         self._asked = 0
 
@@ -48,7 +48,7 @@ class _Naive:
         if isinstance(body, Answer):
             return [Commit(((view.name, body.value),), body.about)]
         self._asked += 1
-        return [Ask(body.source, Sum(view, compensated(view, body, ())), self._asked, (body.label,))]
+        return [Ask(body.source, QuerySum(view, compensated(view, body, ())), self._asked, (body.label,))]
 
 
 ALGORITHMS: tuple[tuple[str, Factory], ...] = (("naive", naive), ("ECA", eca), ("our wave", wave()))
@@ -69,7 +69,7 @@ def _world(select: str, held: dict[str, list[tuple[int, int]]], u1: Bag, u2: Bag
     tables = {"S.R1": ("W", "X"), "S.R2": ("X", "Y")}
     world = World.of(tables, {"V": f"SELECT {select} FROM S.R1 JOIN S.R2 ON R1.X = R2.X"}, held)
     second = R1 if first == R2 else R2
-    return world.having([Planned(0.0, "S", {first: u1}), Planned(1.5, "S", {second: u2})])
+    return world.having([PlannedUpdate(0.0, "S", {first: u1}), PlannedUpdate(1.5, "S", {second: u2})])
 
 
 def written(bag: Bag) -> str:

@@ -6,7 +6,7 @@ from statistics import mean
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
-from headwater.lab.settings.many_views import Plan, busy_star, delays, many_views
+from headwater.lab.settings.many_views import ViewsPlan, busy_star, delays, many_views
 from headwater.lab.simulation.network import exponential
 from headwater.lab.simulation.simulator import Conditions, Simulation
 
@@ -28,7 +28,7 @@ def run(run: Run) -> Findings:
         names = [spj.name for spj in world.compiled]
         for merges, nodes in (("one merge", 1), ("a merge per table", 4)):
             placed = {name: f"merge{name[1] if nodes > 1 else ''}" for name in names}
-            plan = Plan(exponential(COMPUTING), merges=placed)
+            plan = ViewsPlan(exponential(COMPUTING), merges=placed)
             history = Simulation(world, many_views(world, plan, run.seed), Conditions(local=COST), run.seed).run()
             late = delays(history, world)
             half = len(late) // 2

@@ -6,7 +6,7 @@ from statistics import mean
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
-from headwater.lab.settings.many_views import PAINTING, SIMPLE, Plan, busy_star, delays, many_views, torn
+from headwater.lab.settings.many_views import PAINTING, SIMPLE, ViewsPlan, busy_star, delays, many_views, torn
 from headwater.lab.simulation.network import exponential
 from headwater.lab.simulation.simulator import Conditions, Simulation
 
@@ -24,7 +24,7 @@ def run(run: Run) -> Findings:
         for kind in KINDS:
             merges = {} if kind.startswith("no merge") else dict.fromkeys(names, "merge")
             strong = kind in ("Painting", "no merge, strong managers")
-            plan = Plan(exponential(1.0), strong, merges, PAINTING if strong else SIMPLE)
+            plan = ViewsPlan(exponential(1.0), strong, merges, PAINTING if strong else SIMPLE)
             history = Simulation(world, many_views(world, plan, run.seed), Conditions(), run.seed).run()
             late = delays(history, world)
             rows.append(

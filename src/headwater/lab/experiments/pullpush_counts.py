@@ -6,7 +6,7 @@ from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
 from headwater.lab.histories.history import History
-from headwater.lab.settings.mobile import ALGORITHMS, Algorithm, tries
+from headwater.lab.settings.mobile import ALGORITHMS, MobileAlgorithm, tries
 from headwater.lab.simulation.network import Link, Network, constant
 from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
 from headwater.lab.worlds.workload import chain, every, in_turn, updates
@@ -41,7 +41,7 @@ def run(run: Run) -> Findings:
     return Findings(rows, panels, _claims(rows))
 
 
-def _counted(algorithm: Algorithm, n: int, batches: int, seed: int) -> dict[str, int]:
+def _counted(algorithm: MobileAlgorithm, n: int, batches: int, seed: int) -> dict[str, int]:
     """`batches` sources commit one update each, all in one interval; one window, nothing is lost."""
     world = chain(n, rows=20, domain=20, seed=seed)
     world = updates(world, batches, in_turn(world.sources), every(0.01), seed)

@@ -9,14 +9,14 @@ from headwater.lab.settings.mobile import (
     ACK_AFTER,
     ALGORITHMS,
     INTERFERENCE,
-    Algorithm,
-    Load,
+    MobileAlgorithm,
+    MobileLoad,
     Sleep,
     conditions,
     mobile_world,
 )
 from headwater.lab.settings.propagation import at_the_warehouse, composite
-from headwater.lab.simulation.tries import Tally, tallied
+from headwater.lab.simulation.tries import TryCounts, tallied
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 
 N = 4
@@ -31,7 +31,7 @@ WAVES = 0.1
 SCALES = ((1_000.0, 180.0), (10_000.0, 1800.0))
 """Longer outages, the paper's last: duration and mean."""
 WHO = (("sources", "figure 8"), ("warehouse", "figure 9"))
-PILING = Algorithm("Nested SWEEP, piling up", lambda interval: nested_sweep(), composite, at_the_warehouse)
+PILING = MobileAlgorithm("Nested SWEEP, piling up", lambda interval: nested_sweep(), composite, at_the_warehouse)
 """Over channels that send each message again on its own, however many are waiting."""
 COMPARED = (*ALGORITHMS, PILING)
 COUNTS = (("messages", "every try"), ("left", "tries of nodes that were on"))
@@ -69,14 +69,16 @@ def run(run: Run) -> Findings:
 _COLUMNS = ("messages", "left", "arrived", "off in fact", "status changes")
 
 
-def _counted(algorithm: Algorithm, who: str, asleep: float, scale: tuple[float, float], seed: int) -> dict[str, float]:
+def _counted(
+    algorithm: MobileAlgorithm, who: str, asleep: float, scale: tuple[float, float], seed: int
+) -> dict[str, float]:
     duration, mean = scale
-    world = Load.at_rate(F, N, duration, INTERFERENCE).over(mobile_world(N, seed), seed)
+    world = MobileLoad.at_rate(F, N, duration, INTERFERENCE).over(mobile_world(N, seed), seed)
     how = conditions(world, duration, seed, Sleep(**{who: asleep}, mean=mean))
     simulation = tallied(world, algorithm.make(INTERVAL), how, seed, ACK_AFTER if algorithm is PILING else None)
     history, batches = simulation.run(), len(world.transactions)
     tally = history.messages
-    assert isinstance(tally, Tally)
+    assert isinstance(tally, TryCounts)
     off = [sum(min(end, duration) - start for start, end in spans if start < duration) / duration
            for spans in how.network.off.values()]  # fmt: skip
     counts = (
@@ -133,7 +135,7 @@ def _readings(rows: list[dict[str, Any]]) -> str:
     return f"Who has the least increase at {probabilities}, in other readings. " + "; ".join(texts) + "."
 
 
-def _duration(algorithm: Algorithm) -> float:
+def _duration(algorithm: MobileAlgorithm) -> float:
     return DURATION * (WAVES if algorithm.name == "our wave" else 1.0)
 
 

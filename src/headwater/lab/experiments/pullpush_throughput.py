@@ -11,8 +11,8 @@ from headwater.lab.settings.mobile import (
     ALGORITHMS,
     COSTS,
     INTERFERENCE,
-    Algorithm,
-    Load,
+    MobileAlgorithm,
+    MobileLoad,
     conditions,
     mobile_world,
 )
@@ -33,7 +33,7 @@ WAVES = 40.0
 SCALES = {0.1: (40.0, DURATION, 900.0), 1.0: (40.0, DURATION, 10_000.0)}
 """Durations for the shortest and the longest interval."""
 INTERVALS = tuple(round(0.1 * k, 1) for k in range(1, 11))
-BOUNDED = Algorithm(
+BOUNDED = MobileAlgorithm(
     "Nested SWEEP, depth 1",
     lambda interval: acknowledged(nested_sweep(1), ACK_AFTER),
     composite,
@@ -58,7 +58,7 @@ def run(run: Run) -> Findings:
     ]
     checks = [(LOADS[1], i, a, d) for i, ds in SCALES.items() for d in ds for a in COMPARED if a.name in PUBLISHED]
     for n, ((updates, probability), interval, algorithm, duration) in enumerate(run.each([*points, *checks])):
-        busy = Load(interval, duration, probability, interval).over(world, run.seed)
+        busy = MobileLoad(interval, duration, probability, interval).over(world, run.seed)
         arrived = _arrived(busy, algorithm.make(interval), conditions(busy, duration, run.seed), run.seed)
         if n >= len(points):
             shares[interval, algorithm.name].append(arrived * duration / len(busy.transactions))
@@ -97,7 +97,7 @@ def _scales(shares: dict[tuple[float, str], list[float]]) -> str:
 def _what_holds_pure_push_back(world: World, seed: int) -> str:
     """The shortest interval with interference again, with one cost changed at a time."""
     interval = INTERVALS[0]
-    busy = Load(interval, DURATION, INTERFERENCE, interval).over(world, seed)
+    busy = MobileLoad(interval, DURATION, INTERFERENCE, interval).over(world, seed)
     usual = conditions(busy, DURATION, seed)
     link = replace(usual.network.link, delay=constant(COSTS.latency / 3))
     changed = {

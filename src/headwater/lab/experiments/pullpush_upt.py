@@ -10,8 +10,8 @@ from headwater.lab.settings.mobile import (
     ALGORITHMS,
     AWAKE,
     INTERFERENCE,
-    Algorithm,
-    Load,
+    MobileAlgorithm,
+    MobileLoad,
     Sleep,
     Upt,
     account,
@@ -80,15 +80,15 @@ def run(run: Run) -> Findings:
     return Findings(rows, panels, _claims(rows), [_scales(rows, smaller)])
 
 
-def _measured(algorithm: Algorithm, n: int, probability: float, sleep: Sleep, scale: float, seed: int) -> Upt:
+def _measured(algorithm: MobileAlgorithm, n: int, probability: float, sleep: Sleep, scale: float, seed: int) -> Upt:
     """`scale`: of the duration and of the intervals after which nodes change."""
     duration = DURATION * scale
-    world = Load.at_rate(F, n, duration, probability).over(mobile_world(n, seed), seed)
+    world = MobileLoad.at_rate(F, n, duration, probability).over(mobile_world(n, seed), seed)
     how = conditions(world, duration, seed, replace(sleep, mean=sleep.mean * scale))
     return account(algorithm, tallied(world, algorithm.make(INTERVAL), how, seed).run())
 
 
-def _scale(sleep: Sleep, algorithm: Algorithm) -> float:
+def _scale(sleep: Sleep, algorithm: MobileAlgorithm) -> float:
     return ALL_ON if sleep == AWAKE else WAVES if algorithm.name == "our wave" else 1.0
 
 

@@ -13,18 +13,23 @@ from headwater.lab.settings.cost_model import (
     printed_local_queries_of,
     remote_queries,
 )
-from headwater.lab.settings.pvm import EVEN, LOCAL, REMOTE, Load, history
+from headwater.lab.settings.pvm import EVEN, LOCAL, REMOTE, PvmLoad, history
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm
 from headwater.maintenance.strategies.pvm_cc import pvm_cc
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.maintenance.strategies.waves import wave
 
-LOADS = (*(Load(m, n * m) for m in (2, 3, 4, 5) for n in (2, 5, 10)), Load(3, 10), Load(3, 30, c=5), Load(4, 22))
+LOADS = (
+    *(PvmLoad(m, n * m) for m in (2, 3, 4, 5) for n in (2, 5, 10)),
+    PvmLoad(3, 10),
+    PvmLoad(3, 30, c=5),
+    PvmLoad(4, 22),
+)
 """Two of them do not have the same number of updates at each source: equation 6 is not exact there."""
 COUNTED = (("SWEEP", sweep), ("PVM", pvm(4)), ("PVM CC", pvm_cc(4)))
 BESIDES = (("Nested SWEEP", nested_sweep()), ("our wave", wave()))
-EXAMPLE = Load(10, 200)
+EXAMPLE = PvmLoad(10, 200)
 """The example at the end of section 5.3."""
 
 
@@ -39,7 +44,7 @@ def run(run: Run) -> Findings:
             "local, equation 6": local_queries(m, n),
         }
         for name, factory in COUNTED + BESIDES:
-            happened = history(Load(m, n, c), factory, EVEN, run.seed)
+            happened = history(PvmLoad(m, n, c), factory, EVEN, run.seed)
             row[f"{name} remote"] = happened.questions
             row[f"{name} local"] = happened.local_joins
         rows.append(row)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
 from headwater.lab.settings.cost_model import pvm_time_simplified, update_time
-from headwater.lab.settings.pvm import REMOTE, UNIFORM, Load, even, varying
+from headwater.lab.settings.pvm import REMOTE, UNIFORM, PvmLoad, even, varying
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm
 from headwater.maintenance.strategies.pvm_cc import pvm_cc
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.maintenance.strategies.waves import wave
 
-LOAD = Load(m=4, n=60)
+LOAD = PvmLoad(m=4, n=60)
 PARALLEL = range(1, 11)
 BESIDES = (("SWEEP", sweep), ("Nested SWEEP", nested_sweep()), ("our wave", wave()))
 """Algorithms that have no p: a flat line each."""

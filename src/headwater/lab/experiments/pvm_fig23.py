@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
 from headwater.lab.settings.cost_model import pvm_time_simplified, update_time
-from headwater.lab.settings.pvm import REMOTE, Load, even, varying
+from headwater.lab.settings.pvm import REMOTE, PvmLoad, even, varying
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm
 from headwater.maintenance.strategies.pvm_cc import pvm_cc
@@ -21,7 +21,7 @@ BESIDES = (("Nested SWEEP", nested_sweep()), ("our wave", wave()))
 def run(run: Run) -> Findings:
     rows = []
     for m in run.each(SOURCES):
-        load = Load(m, PER_SOURCE * m)
+        load = PvmLoad(m, PER_SOURCE * m)
         flat = {name: varying(load, factory, run.seed) for name, factory in BESIDES}
         for p in PARALLEL:
             rows.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
-from headwater.lab.settings.pvm import Load, algorithms, times
+from headwater.lab.settings.pvm import PvmLoad, algorithms, times
 
 M, N, P = 3, 30, 5
 RUNS_OF = range(1, 11)
@@ -15,7 +15,7 @@ ALGORITHMS = algorithms(P)
 def run(run: Run) -> Findings:
     rows: list[dict[str, float]] = []
     for c in run.each([*RUNS_OF, *BEYOND]):
-        rows.append({"c": c, **times(Load(M, N, c), ALGORITHMS, run.seed)})
+        rows.append({"c": c, **times(PvmLoad(M, N, c), ALGORITHMS, run.seed)})
     shown = rows[: len(RUNS_OF)]
     panels = [
         Panel(

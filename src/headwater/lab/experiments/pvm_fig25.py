@@ -10,7 +10,7 @@ from headwater.lab.settings.cost_model import (
     sweep_time_without_local,
     update_time,
 )
-from headwater.lab.settings.pvm import LOCAL, REMOTE, Load, algorithms, times
+from headwater.lab.settings.pvm import LOCAL, REMOTE, PvmLoad, algorithms, times
 
 M, P = 2, 5
 PER_SOURCE = range(4, 41, 4)
@@ -29,7 +29,7 @@ def run(run: Run) -> Findings:
             "SWEEP, equation 8": sweep_time(M, n, REMOTE, LOCAL),
             "PVM, equation 15": pvm_time_simplified(n, min(P, M), update_time(M, REMOTE)),
         }
-        rows.append(model | times(Load(M, n), ALGORITHMS, run.seed))
+        rows.append(model | times(PvmLoad(M, n), ALGORITHMS, run.seed))
     x, y = "updates per source, n/m", "T (seconds)"
 
     def line(name: str) -> list[tuple[float, float]]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
 from headwater.lab.settings.cost_model import arriving_time, pvm_time_simplified, sweep_time_without_local, update_time
-from headwater.lab.settings.pvm import REMOTE, Load, algorithms, times
+from headwater.lab.settings.pvm import REMOTE, PvmLoad, algorithms, times
 
 M, N, P = 2, 40, 5
 INTERVALS = range(0, 1601, 100)
@@ -21,7 +21,7 @@ def run(run: Run) -> Findings:
     at_once = {"SWEEP": sweep_time_without_local(M, N, REMOTE), "PVM": pvm_time_simplified(N, min(P, M), t)}
     rows: list[dict[str, float]] = []
     for i in run.each(INTERVALS):
-        load = Load(M, N, interval=i / 1000)
+        load = PvmLoad(M, N, interval=i / 1000)
         model = {f"{name}, model": arriving_time(time, N, t, i / 1000) for name, time in at_once.items()}
         rows.append({"i": i, **model, **times(load, ALGORITHMS, run.seed)})
     x, y = "interval between updates, i (ms)", "T (seconds)"

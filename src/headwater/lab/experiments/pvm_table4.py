@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headwater.lab.checker.levels import Consistency
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
-from headwater.lab.settings.features import HISTORIES, SOURCES, STEADY, UPDATES, M, Measured, measure
+from headwater.lab.settings.features import HISTORIES, SOURCES, STEADY, UPDATES, FeatureRun, M, measure
 from headwater.lab.settings.table4 import ALGORITHMS, P
 
 
@@ -21,12 +21,12 @@ class Cell(NamedTuple):
 
     column: str
     said: str
-    found: Callable[[Measured], str]
-    same: Callable[[Measured], bool]
+    found: Callable[[FeatureRun], str]
+    same: Callable[[FeatureRun], bool]
     why: str = ""
     by: str = ""
 
-    def claim(self, name: str, m: Measured) -> Claim:
+    def claim(self, name: str, m: FeatureRun) -> Claim:
         said = f"{name}, {self.column.lower()}: {self.said}"
         if self.by:
             return identity(said, self.found(m), self.same(m), self.by)
@@ -34,21 +34,21 @@ class Cell(NamedTuple):
 
 
 def _level(said: Consistency, why: str = "") -> Cell:
-    def found(m: Measured) -> str:
+    def found(m: FeatureRun) -> str:
         return f"{m.level.value}; {m.complete} of {HISTORIES} histories complete"
 
     return Cell("Consistency", said.value.split()[0].capitalize(), found, lambda m: m.level is said, why)
 
 
-def _asked(m: Measured) -> str:
+def _asked(m: FeatureRun) -> str:
     return f"{', '.join(f'{x:.2g}' for x in m.asked)} questions per update at {SOURCES[0]} … {SOURCES[-1]} sources"
 
 
-def _steady(m: Measured) -> str:
+def _steady(m: FeatureRun) -> str:
     return f"{m.steady} states before the last of {STEADY} inserts"
 
 
-def _at_once(m: Measured) -> str:
+def _at_once(m: FeatureRun) -> str:
     return f"at once, at most: questions {m.questions_at_once}, view changes {m.changes_at_once}"
 
 
@@ -122,7 +122,7 @@ def run(run: Run) -> Findings:
     return Findings(rows, panels, claims, [_beyond(measured)])
 
 
-def _columns(m: Measured) -> dict[str, object]:
+def _columns(m: FeatureRun) -> dict[str, object]:
     return {
         "level": m.level.value,
         "complete histories": f"{m.complete}/{HISTORIES}",
@@ -139,7 +139,7 @@ def _columns(m: Measured) -> dict[str, object]:
     }
 
 
-def _summary(m: Measured) -> list[str]:
+def _summary(m: FeatureRun) -> list[str]:
     cost = "O(n)" if m.linear else "O(n!)" if m.factorial else "more than O(n)"
     if m.steady and m.steady_at_one:
         quiet = "not required"
@@ -149,7 +149,7 @@ def _summary(m: Measured) -> list[str]:
     return [m.level.value, cost, quiet, "required" if m.keys else "not required", threads]
 
 
-def _beyond(measured: dict[str, Measured]) -> str:
+def _beyond(measured: dict[str, FeatureRun]) -> str:
     eca, wave = measured["ECA"], measured["our wave"]
     return (
         f"Beside the table: ECA, on relations of one source, has {eca.level.value} with {eca.asked[-1]:g} question per "

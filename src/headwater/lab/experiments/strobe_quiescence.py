@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run, identity
-from headwater.lab.settings.table4 import EVEN, Algorithm, named
+from headwater.lab.settings.table4 import EVEN, Table4Algorithm, named
 from headwater.lab.simulation.simulator import simulate
 from headwater.lab.worlds.keyed import keyed_chain, keyed_updates
 from headwater.lab.worlds.workload import Mix, every, in_turn
@@ -55,7 +55,7 @@ def run(run: Run) -> Findings:
     return Findings(rows, panels, _claims(rows), notes)
 
 
-def _row(algorithm: Algorithm, n: int, interval: float, seed: int) -> dict[str, Any]:
+def _row(algorithm: Table4Algorithm, n: int, interval: float, seed: int) -> dict[str, Any]:
     """Inserts only: a delete needs no query, so that Strobe would pause by chance."""
     world = keyed_chain(M, rows=8, domain=8, seed=seed)
     world = keyed_updates(world, n, in_turn(world.sources), every(interval), seed, Mix(deletes=0.0, domain=8))

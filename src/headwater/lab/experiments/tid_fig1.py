@@ -8,7 +8,7 @@ from headwater.lab.checker.verdict import check
 from headwater.lab.experiment import Claim, Experiment, Findings, Run
 from headwater.lab.settings.figures import played
 from headwater.lab.simulation.simulator import Conditions, simulate
-from headwater.lab.worlds.world import Planned, World, table_name
+from headwater.lab.worlds.world import PlannedUpdate, World, table_name
 from headwater.maintenance.strategies.tid_rules import tid_rules
 
 
@@ -34,9 +34,9 @@ def _world() -> World:
     n, r = table_name("Sn.N"), table_name("Si.R")
     return world.having(
         [
-            Planned(2.5, "Sn", {n: Bag({(7,): 1})}),
-            Planned(4.5, "Si", {r: Bag({(2,): -1, (20,): 1})}),
-            Planned(5.5, "Si", {r: Bag({(1,): -1, (10,): 1})}),
+            PlannedUpdate(2.5, "Sn", {n: Bag({(7,): 1})}),
+            PlannedUpdate(4.5, "Si", {r: Bag({(2,): -1, (20,): 1})}),
+            PlannedUpdate(5.5, "Si", {r: Bag({(1,): -1, (10,): 1})}),
         ]
     )
 

@@ -21,8 +21,8 @@ from headwater.maintenance.strategies.contract import (
     Node,
     Process,
     Send,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
 )
 from headwater.maintenance.strategies.pvm_cc import pvm_cc
@@ -52,7 +52,7 @@ POST: Node = "post"
 def by_post(factory: Factory) -> Factory:
     """The same strategy, notified by another channel than the one that answers come by."""
 
-    def posted(setting: Setting) -> Strategy:
+    def posted(setting: StrategySetting) -> Strategy:
         strategy = factory(setting)
         processes: Mapping[Node, Process] = {**strategy.processes, POST: _Post()}
         return Strategy(processes, lambda source: (POST,) if strategy.notified(source) else ())

@@ -22,8 +22,8 @@ from headwater.maintenance.strategies.contract import (
     Factory,
     Node,
     Process,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
 )
 from headwater.maintenance.strategies.sweep import Sweep, sweep
@@ -40,7 +40,7 @@ UPDATES = 12
 RUNS = 10
 
 
-def split(setting: Setting) -> Strategy:
+def split(setting: StrategySetting) -> Strategy:
     """SWEEP as the paper describes it: every table is a fictitious source of its own, so a transaction over several
     tables is several updates."""
     return Strategy({WAREHOUSE: _Split(Sweep(setting))})
@@ -80,7 +80,7 @@ def several(tables: int, seed: int) -> World:
     return World.of(dict.fromkeys(names, ("A", "B")), {"V": select}, rows)
 
 
-class Measured(NamedTuple):
+class CountedRun(NamedTuple):
     """A run, and how many questions of each kind were asked in it."""
 
     history: History
@@ -107,7 +107,7 @@ class _Counting:
         return wanted
 
 
-def measured(tables: int, factory: Factory, busy: bool, seed: int) -> Measured:
+def measured(tables: int, factory: Factory, busy: bool, seed: int) -> CountedRun:
     """Transactions of one row alone, or of two rows that meet."""
     random = Random(seed)
     world = several(tables, seed)
@@ -119,7 +119,7 @@ def measured(tables: int, factory: Factory, busy: bool, seed: int) -> Measured:
     strategy = factory(world.setting())
     processes: dict[Node, Process] = {n: _Counting(p, asked) for n, p in strategy.processes.items()}
     history = Simulation(world, Strategy(processes, strategy.notified), conditions, seed).run()
-    return Measured(history, asked)
+    return CountedRun(history, asked)
 
 
 def run(run: Run) -> Findings:

@@ -12,8 +12,8 @@ from headwater.lab.experiment import Claim, Experiment, Findings, Panel, Run
 from headwater.lab.experiments.tid_several_tables import several
 from headwater.lab.histories.history import History
 from headwater.lab.settings.cluster import EVEN, RELATIONS, waiting
-from headwater.lab.settings.mobile import Load, conditions, mobile_world
-from headwater.lab.settings.pvm import Load as PvmLoad
+from headwater.lab.settings.mobile import MobileLoad, conditions, mobile_world
+from headwater.lab.settings.pvm import PvmLoad as PvmLoad
 from headwater.lab.settings.pvm import busy as pvm_world
 from headwater.lab.simulation.network import Link, Network, exponential, uniform
 from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
@@ -59,7 +59,7 @@ def places(seed: int) -> Sequence[Place]:
     crowded = updates(dense, 80, in_turn(dense.sources), every(1.5), seed, Mix(0.5, domain=6))
     tables = several(3, seed)
     tables = updates(tables, 40, in_turn(tables.sources), every(2.0), seed, Mix(0.5, 2, 6))
-    mobile = Load.at_rate(0.5, 4, 40.0, 0.65).over(mobile_world(4, seed), seed)
+    mobile = MobileLoad.at_rate(0.5, 4, 40.0, 0.65).over(mobile_world(4, seed), seed)
     one = Conditions(capacity=Capacity(1, exponential(1.0)), local=0.01)
     unordered = Conditions(Network(Link(uniform(0.1, 3.0), fifo=False)), Capacity(1, exponential(1.0)))
     single = {name: f for name, f in CENTRAL.items() if name != "Nested SWEEP"}

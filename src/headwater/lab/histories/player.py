@@ -10,7 +10,7 @@ from typing import Any
 from headwater.algebra.bag import Bag, Row
 from headwater.lab.histories.history import History, Message, State
 from headwater.lab.histories.read_committed import ReadCommitted
-from headwater.lab.histories.script import Script, Step, changes_of, rows_of
+from headwater.lab.histories.script import Script, ScriptStep, changes_of, rows_of
 from headwater.lab.worlds.source import SourceDatabase
 from headwater.maintenance.strategies.contract import (
     Answer,
@@ -37,7 +37,7 @@ IDLE = 200
 class Seen:
     """After a step: what the views hold, and whether what the step expected was so."""
 
-    step: Step
+    step: ScriptStep
     views: Mapping[str, Bag]
     right: bool = True
     wrong: str = ""
@@ -118,7 +118,7 @@ class _Player:
 
     # Steps
 
-    def _commits(self, step: Step, source: str, name: str, changes: str) -> None:
+    def _commits(self, step: ScriptStep, source: str, name: str, changes: str) -> None:
         if source not in self.databases:
             raise self._error(step, f"there is no source {source}", f"there are: {', '.join(self.databases)}")
         if name in self.labels:
@@ -135,15 +135,15 @@ class _Player:
         for node in self.strategy.notified(source):
             self.flying.append(_Flying(source, node, update))
 
-    def _arrives(self, step: Step, name: str, node: str) -> None:
+    def _arrives(self, step: ScriptStep, name: str, node: str) -> None:
         self._deliver(self._flying_update(step, name, node))
 
-    def _lost(self, step: Step, name: str) -> None:
+    def _lost(self, step: ScriptStep, name: str) -> None:
         message = self._flying_update(step, name, "")
         self.flying.remove(message)
         self._log(message, None)
 
-    def _reads(self, step: Step, source: str, row: str, name: str) -> None:
+    def _reads(self, step: ScriptStep, source: str, row: str, name: str) -> None:
         waiting = self._question(step, source, name)
         where = f"{self.script.file}:{step.line}"
         for table, rows in changes_of(row, source, self.script.world, where).items():
@@ -151,10 +151,10 @@ class _Player:
                 held = self.databases[source].rows(table).count(values)
                 waiting.read.setdefault(table, {})[values] = held
 
-    def _answers(self, step: Step, source: str, name: str) -> None:
+    def _answers(self, step: ScriptStep, source: str, name: str) -> None:
         self._answered(self._question(step, source, name))
 
-    def _answer(self, step: Step, source: str, name: str) -> None:
+    def _answer(self, step: ScriptStep, source: str, name: str) -> None:
         label = self._label(step, name)
         for message in self.flying:
             body = message.body
@@ -162,13 +162,13 @@ class _Player:
                 return self._deliver(message)
         raise self._error(step, f"no answer of {source} to {name} is under way", self._under_way())
 
-    def _pass(self, step: Step, time: str) -> None:
+    def _pass(self, step: ScriptStep, time: str) -> None:
         until = self.now + float(time)
         while self.alarms and min(self.alarms)[0] <= until:
             self._strike()
         self.now = until
 
-    def _rest(self, step: Step) -> None:
+    def _rest(self, step: ScriptStep) -> None:
         """Strategies that wake themselves rest when they woke a few times for nothing."""
         states, idle = len(self.history.states), 0
         for _ in range(100_000):
@@ -192,30 +192,30 @@ class _Player:
         node, body = alarm[2:]
         self._do(node, self.strategy.processes[node].receive(node, body, self.now))
 
-    def _shows(self, step: Step, view: str, rows: str) -> str:
+    def _shows(self, step: ScriptStep, view: str, rows: str) -> str:
         held = self._view(step, view)
         return self._compared(step, rows, Bag({r: c for r, c in held if c > 0}), f"{view} shows")
 
-    def _holds(self, step: Step, view: str, rows: str) -> str:
+    def _holds(self, step: ScriptStep, view: str, rows: str) -> str:
         return self._compared(step, rows, self._view(step, view), f"{view} holds")
 
-    def _compared(self, step: Step, rows: str, is_: Bag, what: str) -> str:
+    def _compared(self, step: ScriptStep, rows: str, is_: Bag, what: str) -> str:
         wanted = Bag.summed(rows_of(rows, step.line, self.script.file))
         return "" if wanted == is_ else f"{what} {shown(is_)}"
 
     # What steps are made of
 
-    def _view(self, step: Step, view: str) -> Bag:
+    def _view(self, step: ScriptStep, view: str) -> Bag:
         if view not in self.views:
             raise self._error(step, f"there is no view {view}", f"there are: {', '.join(self.views)}")
         return self.views[view]
 
-    def _label(self, step: Step, name: str) -> Label:
+    def _label(self, step: ScriptStep, name: str) -> Label:
         if name not in self.labels:
             raise self._error(step, f"{name} has not happened", f"there are: {', '.join(self.labels) or 'none'}")
         return self.labels[name]
 
-    def _flying_update(self, step: Step, name: str, node: str) -> _Flying:
+    def _flying_update(self, step: ScriptStep, name: str, node: str) -> _Flying:
         label = self._label(step, name)
         for message in self.flying:
             body = message.body
@@ -223,7 +223,7 @@ class _Player:
                 return message
         raise self._error(step, f"{name} is not under way", self._under_way())
 
-    def _question(self, step: Step, source: str, name: str) -> _Waiting:
+    def _question(self, step: ScriptStep, source: str, name: str) -> _Waiting:
         label = self._label(step, name)
         for waiting in self.waiting:
             if waiting.ask.source == source and (label in waiting.ask.about or not waiting.ask.about):
@@ -239,7 +239,7 @@ class _Player:
             hint = "; this strategy asks for batches, not for single updates: let 'the rest happens' go on"
         return "under way are: " + ("; ".join(said) or "no messages") + hint
 
-    def _error(self, step: Step, what: str, fix: str = "") -> UsageError:
+    def _error(self, step: ScriptStep, what: str, fix: str = "") -> UsageError:
         return UsageError(f"{self.script.file}:{step.line}: {step.text}: {what}", fix)
 
     def _answered(self, waiting: _Waiting) -> None:

@@ -39,7 +39,7 @@ from headwater.model.names import TableName
 
 
 @dataclass(frozen=True)
-class Step:
+class ScriptStep:
     """One line: what happens, and the names it mentions."""
 
     line: int
@@ -56,7 +56,7 @@ class Script:
     world: World
     strategy: str
     options: Mapping[str, str]
-    steps: tuple[Step, ...]
+    steps: tuple[ScriptStep, ...]
     expected: str = ""
     file: str = ""
     comment: str = ""
@@ -105,7 +105,7 @@ class _Read:
     views: dict[str, str] = field(default_factory=dict)
     strategy: str = ""
     options: dict[str, str] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ScriptStep] = field(default_factory=list)
     expected: str = ""
     comment: list[str] = field(default_factory=list)
 
@@ -158,11 +158,11 @@ def _take(read: _Read, number: int, line: str, file: str) -> None:
         read.steps.append(_step(number, line, file))
 
 
-def _step(number: int, line: str, file: str) -> Step:
+def _step(number: int, line: str, file: str) -> ScriptStep:
     text = re.sub(r"^\d+\.\s*", "", line)
     for kind, pattern in _COMPILED.items():
         if match := pattern.match(text):
-            return Step(number, text, kind, {k: v or "" for k, v in match.groupdict().items()})
+            return ScriptStep(number, text, kind, {k: v or "" for k, v in match.groupdict().items()})
     raise UsageError(
         f"{file}:{number}: {line!r} is not a step", "steps are: " + "; ".join(f.written for f in FORMS.values())
     )

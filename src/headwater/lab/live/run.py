@@ -45,7 +45,7 @@ from headwater.maintenance.strategies.contract import (
     Factory,
     Node,
     Send,
-    Setting,
+    StrategySetting,
     Update,
     Wake,
     Work,
@@ -80,7 +80,7 @@ class Live:
         }
         tables = {table: self._databases[str(table.source)].rows(table) for table in view.columns}
         homes = tuple(str(table.source) for table in view.tables)
-        setting = Setting(view, homes, tables, {table: self.schemas[table] for table in view.columns})
+        setting = StrategySetting(view, homes, tables, {table: self.schemas[table] for table in view.columns})
         self._strategy = factory(setting)
         beside = sorted(set(self._strategy.processes) & set(self._databases))
         if beside:

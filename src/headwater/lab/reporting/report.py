@@ -20,7 +20,7 @@ from headwater.lab.reporting.plot import drawn, png, svg
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenReport:
     """An experiment's files, and what the page needs of it."""
 
     experiment: str
@@ -45,7 +45,7 @@ class Written:
         return len(self.claims) - self.measured
 
 
-def summary(written: Sequence[Written]) -> str:
+def summary(written: Sequence[WrittenReport]) -> str:
     """What a run confirmed. Identities are told apart: they confirm nothing."""
     confirmed, measured = sum(w.confirmed for w in written), sum(w.measured for w in written)
     identities = sum(w.identities for w in written)
@@ -53,7 +53,7 @@ def summary(written: Sequence[Written]) -> str:
     return f"{confirmed} of {measured} measured claims hold{apart}"
 
 
-def write(experiment: Experiment, findings: Findings, out: Path, seed: int) -> Written:
+def write(experiment: Experiment, findings: Findings, out: Path, seed: int) -> WrittenReport:
     """OUT/NAME/: data.csv, plot.svg, plot.png, claims.md."""
     folder = out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def write(experiment: Experiment, findings: Findings, out: Path, seed: int) -> W
     (folder / "plot.svg").write_text(picture, encoding="utf-8")
     (folder / "plot.png").write_bytes(png(figure))
     (folder / "claims.md").write_text(claims_text(experiment, findings, seed), encoding="utf-8")
-    return Written(
+    return WrittenReport(
         experiment.name, str(folder), picture, tuple(findings.claims), tuple(findings.notes), len(findings.rows)
     )
 
@@ -105,7 +105,7 @@ def reason(claim: Claim) -> str:
     return "why" if claim.kind is ClaimKind.MEASURED else "true by construction"
 
 
-def page(experiments: Sequence[Experiment], written: Sequence[Written], seed: int) -> str:
+def page(experiments: Sequence[Experiment], written: Sequence[WrittenReport], seed: int) -> str:
     """The report: contents, then every experiment in the order of the papers."""
     by_name = {w.experiment: w for w in written}
     shown = [e for e in experiments if e.name in by_name]
@@ -162,7 +162,7 @@ SYMBOLS = (
 )  # fmt: skip
 
 
-def _entry(experiment: Experiment, written: Written) -> str:
+def _entry(experiment: Experiment, written: WrittenReport) -> str:
     state = "all" if written.confirmed == written.measured else "some"
     return (
         f'<li><a href="#{experiment.name}">{escape(experiment.title)}</a> <small>{escape(experiment.shows)}</small>'
@@ -170,13 +170,13 @@ def _entry(experiment: Experiment, written: Written) -> str:
     )
 
 
-def counted(written: Written) -> str:
+def counted(written: WrittenReport) -> str:
     """`5/6 +2=`: five of six measured claims hold, two more are true by construction."""
     found = [f"{written.confirmed}/{written.measured}"] if written.measured else []
     return " ".join([*found, *([f"+{written.identities}="] if written.identities else [])])
 
 
-def _section(experiment: Experiment, written: Written) -> str:
+def _section(experiment: Experiment, written: WrittenReport) -> str:
     claims = "".join(
         f'<tr class="{_shade(c)}"><td>{mark(c)}</td><td>{_text(c.said)}</td><td>{_text(c.measured)}'
         + (

@@ -14,7 +14,7 @@ from typing import Any
 
 from headwater.lab.experiment import Experiment, Run
 from headwater.lab.experiments import all_experiments
-from headwater.lab.reporting.report import Written, page, write
+from headwater.lab.reporting.report import WrittenReport, page, write
 from headwater.model.errors import HeadwaterError
 
 Tell = Callable[[str, int, int], None]
@@ -25,14 +25,16 @@ REPORT = "report.html"
 _queue: Any = None
 
 
-def run_one(name: str, seed: int, out: Path, tell: Tell) -> Written:
+def run_one(name: str, seed: int, out: Path, tell: Tell) -> WrittenReport:
     """Here and now."""
     experiment = all_experiments()[name]
     findings = experiment.run(Run(seed, lambda done, of: tell(name, done, of)))
     return write(experiment, findings, out, seed)
 
 
-def run_many(experiments: Sequence[Experiment], seed: int, out: Path, tell: Tell, workers: int = 0) -> list[Written]:
+def run_many(
+    experiments: Sequence[Experiment], seed: int, out: Path, tell: Tell, workers: int = 0
+) -> list[WrittenReport]:
     """All of them in processes of their own, and the report. What fails raises, after the others were stopped."""
     out.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("spawn")
@@ -41,8 +43,8 @@ def run_many(experiments: Sequence[Experiment], seed: int, out: Path, tell: Tell
     with ProcessPoolExecutor(count, context, _begin, (queue,)) as pool:
         # the longest first would be best; the order of the papers is near enough and easier to follow
         try:
-            jobs: list[Future[Written]] = [pool.submit(_job, e.name, seed, out) for e in experiments]
-            left: set[Future[Written]] = set(jobs)
+            jobs: list[Future[WrittenReport]] = [pool.submit(_job, e.name, seed, out) for e in experiments]
+            left: set[Future[WrittenReport]] = set(jobs)
             while left:
                 done, left = wait(left, timeout=0.1, return_when="FIRST_EXCEPTION")
                 while not queue.empty():
@@ -77,7 +79,7 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _job(name: str, seed: int, out: Path) -> Written:
+def _job(name: str, seed: int, out: Path) -> WrittenReport:
     written = run_one(name, seed, out, lambda *said: _queue.put(said))
     _queue.put((name, 1, 1))
     return written

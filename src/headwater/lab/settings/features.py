@@ -16,7 +16,7 @@ from headwater.lab.histories.history import History
 from headwater.lab.settings.table4 import (
     DISTANT,
     EVEN,
-    Algorithm,
+    Table4Algorithm,
     interfering,
 )
 from headwater.lab.simulation.network import Link, Network, exponential
@@ -35,7 +35,7 @@ RANDOM = Conditions(network=Network(Link(exponential(1.0))), capacity=Capacity(1
 
 
 @dataclass(frozen=True)
-class Measured:
+class FeatureRun:
     """`asked` is questions per update, by the number of sources, where updates interfere. `steady` are states
     before the last of inserts that do not pause, at all sources in turn; `steady_at_one` if all are at one source,
     `steady_mixed` if a fifth are deletes. `keys`: it refuses a view that does not show them."""
@@ -65,7 +65,7 @@ class Measured:
         return not self.linear and all(b > a for a, b in pairwise(ratios))
 
 
-def measure(algorithm: Algorithm, seed: int) -> Measured:
+def measure(algorithm: Table4Algorithm, seed: int) -> FeatureRun:
     holds = frozenset(Consistency)
     complete = messages = joins = changes = questions = 0
     for n in range(HISTORIES):
@@ -86,7 +86,7 @@ def measure(algorithm: Algorithm, seed: int) -> Measured:
     for m in SOURCES:
         world = interfering(m, sources=algorithm.sources)
         asked.append(simulate(world, algorithm.make(world), DISTANT, seed).questions / m)
-    return Measured(
+    return FeatureRun(
         level=strongest(holds),
         complete=complete,
         messages=messages / updates,
@@ -101,7 +101,7 @@ def measure(algorithm: Algorithm, seed: int) -> Measured:
     )
 
 
-def _steady(algorithm: Algorithm, sources: int, deletes: float, seed: int) -> int:
+def _steady(algorithm: Table4Algorithm, sources: int, deletes: float, seed: int) -> int:
     """States before the last update, while updates do not pause."""
     world = keyed_chain(M, rows=6, domain=6, seed=seed, sources=algorithm.sources)
     origins = in_turn(world.sources[:sources])
@@ -109,7 +109,7 @@ def _steady(algorithm: Algorithm, sources: int, deletes: float, seed: int) -> in
     return simulate(world, algorithm.make(world), EVEN, seed).states_before_last_commit
 
 
-def _needs_keys(algorithm: Algorithm) -> bool:
+def _needs_keys(algorithm: Table4Algorithm) -> bool:
     """On the chain without keys; ECA refuses that for its sources, not for its keys."""
     if algorithm.sources:
         return False

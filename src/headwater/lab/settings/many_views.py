@@ -73,7 +73,7 @@ class _Ready(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ViewsPlan:
     """How the views are managed: `batch` managers take all that waits (strong), others one transaction at a time
     (complete). `merges` maps a view to the node of its merge process; empty: every manager commits for itself."""
 
@@ -100,11 +100,11 @@ def busy_star(views_per_table: int, n: int, rate: float, seed: int, tables: int 
     return updates(world, n, in_turn(world.sources), every(1 / rate), seed)
 
 
-def many_views(world: World, plan: Plan, seed: int) -> Strategy:
+def many_views(world: World, plan: ViewsPlan, seed: int) -> Strategy:
     """All of figure 1; the integrator and the managers are at one node, so between them nothing takes time."""
     nodes = sorted(set(plan.merges.values()))
-    merges = {node: Merge([v for v, at in plan.merges.items() if at == node], plan.merging) for node in nodes}
-    return Strategy({WAREHOUSE: Managers(world.compiled, plan, Random(seed)), **merges})
+    merges = {node: MergeNode([v for v, at in plan.merges.items() if at == node], plan.merging) for node in nodes}
+    return Strategy({WAREHOUSE: PaperManagers(world.compiled, plan, Random(seed)), **merges})
 
 
 class _Manager:
@@ -118,10 +118,10 @@ class _Manager:
         self.taken: list[tuple[int, Update]] = []
 
 
-class Managers:
+class PaperManagers:
     """The integrator, which numbers by arrival, and the view managers."""
 
-    def __init__(self, views: Sequence[Spj], plan: Plan, random: Random) -> None:
+    def __init__(self, views: Sequence[Spj], plan: ViewsPlan, random: Random) -> None:
         self._plan = plan
         self._random = random
         self._managers = {v.name: _Manager(v) for v in views}
@@ -173,7 +173,7 @@ class Managers:
         return [Send(node, Computed(name, taken[-1][0], change, covers)), *self._begin(manager)]
 
 
-class Merge:
+class MergeNode:
     """A merge process: the painting algorithm of `headwater.merge`, which the engine runs too."""
 
     def __init__(self, views: Sequence[str], merging: Merging) -> None:

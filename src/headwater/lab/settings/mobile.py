@@ -99,7 +99,7 @@ def mobile_world(n: int, seed: int = 0) -> World:
 
 
 @dataclass(frozen=True)
-class Load:
+class MobileLoad:
     """Every `spacing` one source commits an update, in turn. With probability `interference` another one commits one
     as well, at most `spread` later."""
 
@@ -109,9 +109,9 @@ class Load:
     spread: float = 0.3
 
     @staticmethod
-    def at_rate(f: float, n: int, until: float, interference: float = 0.0) -> Load:
+    def at_rate(f: float, n: int, until: float, interference: float = 0.0) -> MobileLoad:
         """F updates per second of each of n sources."""
-        return Load((1 + interference * (n > 1)) / (f * n), until, interference)
+        return MobileLoad((1 + interference * (n > 1)) / (f * n), until, interference)
 
     def over(self, world: World, seed: int) -> World:
         random = Random(seed)
@@ -147,7 +147,7 @@ def conditions(
     return Conditions(network, Capacity(service=constant(costs.query)), local=costs.join, until=until)
 
 
-class Algorithm(NamedTuple):
+class MobileAlgorithm(NamedTuple):
     """`make` takes the Update_Interval, which is the Update_Window too."""
 
     name: str
@@ -157,10 +157,12 @@ class Algorithm(NamedTuple):
 
 
 ALGORITHMS = (
-    Algorithm("Nested SWEEP", lambda interval: acknowledged(nested_sweep(), ACK_AFTER), composite, at_the_warehouse),
-    Algorithm("Pure-Push", lambda interval: pure_push(interval, interval, ACK_AFTER), of_its_own, at_the_sources),
-    Algorithm("Pull-Push", lambda interval: pull_push(interval, ACK_AFTER), both_ways, at_the_sources),
-    Algorithm("our wave", lambda interval: acknowledged(wave(), ACK_AFTER), batch_by_batch, at_the_warehouse),
+    MobileAlgorithm(
+        "Nested SWEEP", lambda interval: acknowledged(nested_sweep(), ACK_AFTER), composite, at_the_warehouse
+    ),
+    MobileAlgorithm("Pure-Push", lambda interval: pure_push(interval, interval, ACK_AFTER), of_its_own, at_the_sources),
+    MobileAlgorithm("Pull-Push", lambda interval: pull_push(interval, ACK_AFTER), both_ways, at_the_sources),
+    MobileAlgorithm("our wave", lambda interval: acknowledged(wave(), ACK_AFTER), batch_by_batch, at_the_warehouse),
 )
 
 
@@ -181,7 +183,7 @@ class Upt:
         return self.network + self.computation + self.query + self.inner
 
 
-def account(algorithm: Algorithm, history: History, costs: Costs = COSTS) -> Upt:
+def account(algorithm: MobileAlgorithm, history: History, costs: Costs = COSTS) -> Upt:
     """The UPT's four parts. Of ways taken at the same time the longest counts."""
     paths = algorithm.paths(history)
     longest = [max(ways, key=lambda path: path.network + path.query) for ways in paths.values()]

@@ -34,7 +34,7 @@ from headwater.lab.histories.history import History
 from headwater.lab.simulation.network import constant, exponential, uniform
 from headwater.lab.simulation.simulator import Capacity, Conditions, simulate
 from headwater.lab.worlds.workload import every, in_turn, paired_chain
-from headwater.lab.worlds.world import Planned, World
+from headwater.lab.worlds.world import PlannedUpdate, World
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
 from headwater.maintenance.strategies.pvm import pvm
@@ -71,7 +71,7 @@ def algorithms(p: int) -> Algorithms:
     )
 
 
-class Load(NamedTuple):
+class PvmLoad(NamedTuple):
     """n updates over m sources, c in a row from each, one every `interval` seconds."""
 
     m: int
@@ -80,12 +80,12 @@ class Load(NamedTuple):
     interval: float = 0.0
 
 
-def history(load: Load, factory: Factory, conditions: Conditions, seed: int) -> History:
+def history(load: PvmLoad, factory: Factory, conditions: Conditions, seed: int) -> History:
     """One run."""
     return simulate(busy(load, seed), factory, conditions, seed)
 
 
-def busy(load: Load, seed: int) -> World:
+def busy(load: PvmLoad, seed: int) -> World:
     """The sources and their updates. Nothing that was there at the beginning is deleted, nothing is inserted twice."""
     world, random = _sources(load.m, seed), Random(seed)
     tables = {str(table.source): table for table in world.columns}
@@ -103,7 +103,7 @@ def busy(load: Load, seed: int) -> World:
                 row = (random.randrange(ROWS), random.randrange(ROWS))
             rows.append(row)
             change = Bag({row: 1})
-        planned.append(Planned(next(times), source, {table: change}))
+        planned.append(PlannedUpdate(next(times), source, {table: change}))
     return world.having(planned)
 
 
@@ -115,17 +115,17 @@ def _sources(m: int, seed: int) -> World:
     return world
 
 
-def even(load: Load, factory: Factory, seed: int) -> float:
+def even(load: PvmLoad, factory: Factory, seed: int) -> float:
     """T, the time to handle all updates, with even sources."""
     return history(load, factory, EVEN, seed).finished
 
 
-def varying(load: Load, factory: Factory, seed: int, conditions: Conditions = VARYING) -> float:
+def varying(load: PvmLoad, factory: Factory, seed: int, conditions: Conditions = VARYING) -> float:
     """Mean T over `RUNS` runs with varying sources. All algorithms meet the same updates."""
     return sum(history(load, factory, conditions, seed * 1000 + r).finished for r in range(RUNS)) / RUNS
 
 
-def times(load: Load, algorithms: Algorithms, seed: int) -> dict[str, float]:
+def times(load: PvmLoad, algorithms: Algorithms, seed: int) -> dict[str, float]:
     """T of each algorithm, by its name with varying sources, by "NAME, even" with even ones."""
     found: dict[str, float] = {}
     for name, factory in algorithms:

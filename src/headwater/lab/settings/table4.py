@@ -13,7 +13,7 @@ from headwater.algebra.bag import Bag
 from headwater.lab.simulation.network import Link, Network, constant
 from headwater.lab.simulation.simulator import Capacity, Conditions
 from headwater.lab.worlds.keyed import keyed_chain, keys_of
-from headwater.lab.worlds.world import Planned, World
+from headwater.lab.worlds.world import PlannedUpdate, World
 from headwater.maintenance.strategies.c_strobe import c_strobe
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.eca import eca
@@ -29,7 +29,7 @@ P = 4
 """How many updates PVM and PVM CC handle at the same time."""
 
 
-class Algorithm(NamedTuple):
+class Table4Algorithm(NamedTuple):
     """`make` may look at the world's keys. `sources` is 1 if it knows one source only."""
 
     name: str
@@ -38,19 +38,19 @@ class Algorithm(NamedTuple):
 
 
 ALGORITHMS = (
-    Algorithm("ECA", lambda world: eca, sources=1),
-    Algorithm("Strobe", lambda world: strobe(keys_of(world))),
-    Algorithm("C-Strobe", lambda world: c_strobe(keys_of(world))),
-    Algorithm("SWEEP", lambda world: sweep),
-    Algorithm("Nested SWEEP", lambda world: nested_sweep()),
-    Algorithm("POSSE", lambda world: posse(Concurrency.FULL)),
-    Algorithm("PVM", lambda world: pvm(P)),
-    Algorithm("PVM CC", lambda world: pvm_cc(P)),
-    Algorithm("our wave", lambda world: wave()),
+    Table4Algorithm("ECA", lambda world: eca, sources=1),
+    Table4Algorithm("Strobe", lambda world: strobe(keys_of(world))),
+    Table4Algorithm("C-Strobe", lambda world: c_strobe(keys_of(world))),
+    Table4Algorithm("SWEEP", lambda world: sweep),
+    Table4Algorithm("Nested SWEEP", lambda world: nested_sweep()),
+    Table4Algorithm("POSSE", lambda world: posse(Concurrency.FULL)),
+    Table4Algorithm("PVM", lambda world: pvm(P)),
+    Table4Algorithm("PVM CC", lambda world: pvm_cc(P)),
+    Table4Algorithm("our wave", lambda world: wave()),
 )
 
 
-def named(*names: str) -> tuple[Algorithm, ...]:
+def named(*names: str) -> tuple[Table4Algorithm, ...]:
     return tuple(algorithm for algorithm in ALGORITHMS if algorithm.name in names)
 
 
@@ -66,8 +66,8 @@ def interfering(m: int, deletes: int | None = None, sources: int = 0) -> World:
     number = len(others) if deletes is None else deletes
     world = keyed_chain(m, rows=2 + number // len(others), domain=1, sources=sources)
     tables = list(world.columns)
-    planned = [Planned(0.0, str(tables[0].source), {tables[0]: Bag({(99, 0, 0): 1})})]
+    planned = [PlannedUpdate(0.0, str(tables[0].source), {tables[0]: Bag({(99, 0, 0): 1})})]
     for n in range(number):
         table = tables[others[n % len(others)] - 1]
-        planned.append(Planned(0.1, str(table.source), {table: Bag({(n // len(others), 0, 0): -1})}))
+        planned.append(PlannedUpdate(0.1, str(table.source), {table: Bag({(n // len(others), 0, 0): -1})}))
     return world.having(planned)

@@ -26,8 +26,8 @@ from headwater.maintenance.strategies.contract import (
     Factory,
     Node,
     Process,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Wake,
 )
@@ -35,7 +35,7 @@ from headwater.maintenance.strategies.pvm import AtOnce, Pvm, pvm
 from headwater.maintenance.strategies.sweep import Sweep, sweep
 
 
-def no_compensation(setting: Setting) -> Strategy:
+def no_compensation(setting: StrategySetting) -> Strategy:
     """SWEEP, but concurrent updates stay in the answers."""
     return Strategy({WAREHOUSE: _Uncompensated(setting)})
 
@@ -66,7 +66,7 @@ class _Forgetful:
 def no_negative_counters(factory: Factory) -> Factory:
     """The same strategy, on a warehouse that cannot delete what is not there and ignores it."""
 
-    def made(setting: Setting) -> Strategy:
+    def made(setting: StrategySetting) -> Strategy:
         strategy = factory(setting)
         held = {setting.view.name: setting.content()}
         return replace(strategy, processes={n: _Unsigned(p, held) for n, p in strategy.processes.items()})
@@ -101,7 +101,7 @@ def out_of_order(factory: Factory, every: int = 4, patience: float = 1000.0) -> 
     """The same strategy, but every so many commits one waits for the next, which comes before it; or, if there is none,
     for so much time."""
 
-    def made(setting: Setting) -> Strategy:
+    def made(setting: StrategySetting) -> Strategy:
         strategy = factory(setting)
         swapped = {n: _Swapped(p, every, patience) for n, p in strategy.processes.items()}
         return replace(strategy, processes=swapped)

@@ -21,7 +21,7 @@ from typing import Any
 from headwater.lab.histories.history import History, Message, Service, State
 from headwater.lab.simulation.network import Delay, Link, Network, constant
 from headwater.lab.worlds.source import SourceDatabase
-from headwater.lab.worlds.world import Planned, World
+from headwater.lab.worlds.world import PlannedUpdate, World
 from headwater.maintenance.strategies.contract import (
     Answer,
     Ask,
@@ -145,7 +145,7 @@ class Simulation:
 
     # Sources
 
-    def _transaction(self, planned: Planned) -> None:
+    def _transaction(self, planned: PlannedUpdate) -> None:
         server = self.servers[planned.source]
         update = server.database.commit(planned.changes, self.now, planned.part_of)
         self.history.transactions.append(update)

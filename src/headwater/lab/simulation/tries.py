@@ -28,7 +28,7 @@ ASKING = ("query", "reply")
 """The wave does not say which updates these are about."""
 
 
-class Tally(list[Message]):
+class TryCounts(list[Message]):
     """`made` are all tries by kind, `left` those whose sender was on."""
 
     def __init__(self, network: Network) -> None:
@@ -65,7 +65,7 @@ def tallied(
     world: World, factory: Factory, conditions: Conditions, seed: int, again: float | None = None
 ) -> Simulation:
     """A run whose messages are a `Tally`. `again`: over `Piling` channels with this Δt."""
-    strategy, tally = factory(world.setting()), Tally(conditions.network)
+    strategy, tally = factory(world.setting()), TryCounts(conditions.network)
     if again is None:
         return Simulation(world, strategy, conditions, seed, tally)
     simulation = Piling(world, strategy, conditions, seed, tally)
@@ -88,7 +88,7 @@ class Piling(Simulation):
         most = int((self.conditions.until - now) / self.again) + 1
         silent, heard = self._lost_tries(sender, receiver, takes, most)
         tally = self._messages
-        assert isinstance(tally, Tally)
+        assert isinstance(tally, TryCounts)
         tally.made[kind] += silent + heard
         tally.left[kind] += heard
         if silent + heard < most:

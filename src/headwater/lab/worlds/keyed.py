@@ -10,7 +10,7 @@ from random import Random
 
 from headwater.algebra.bag import Bag, Row
 from headwater.lab.worlds.workload import Mix
-from headwater.lab.worlds.world import Planned, World
+from headwater.lab.worlds.world import PlannedUpdate, World
 from headwater.model.names import TableName
 
 
@@ -64,5 +64,5 @@ def keyed_updates(
                 rows[key] = (key, random.randrange(mix.domain), random.randrange(mix.domain))
                 changes.setdefault(table, []).append((rows[key], 1))
         summed = {t: Bag.summed(pairs) for t, pairs in changes.items()}
-        planned.append(Planned(next(times), source, {t: bag for t, bag in summed.items() if bag}))
+        planned.append(PlannedUpdate(next(times), source, {t: bag for t, bag in summed.items() if bag}))
     return world.having(planned)

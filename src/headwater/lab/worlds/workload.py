@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from headwater.algebra.bag import Bag, Row
-from headwater.lab.worlds.world import Planned, World
+from headwater.lab.worlds.world import PlannedUpdate, World
 from headwater.model.names import TableName
 
 
@@ -90,7 +90,7 @@ def updates(
     planned = []
     for _ in range(n):
         source = next(origins)
-        planned.append(Planned(next(times), source, writer.transaction(source)))
+        planned.append(PlannedUpdate(next(times), source, writer.transaction(source)))
     return world.having(planned)
 
 

@@ -12,14 +12,14 @@ from headwater.algebra.bag import Bag, Row
 from headwater.algebra.parse import define, parse_views
 from headwater.algebra.spj import Spj
 from headwater.algebra.view import ViewDefinition
-from headwater.maintenance.strategies.contract import Node, Setting, Update
+from headwater.maintenance.strategies.contract import Node, StrategySetting, Update
 from headwater.model.errors import UnknownName
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import Column, TableSchema
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedUpdate:
     """A transaction that a source will commit: when, and what it changes. `part_of` names the transaction over several
     sources that it is a part of, if any."""
 
@@ -36,7 +36,7 @@ class World:
     columns: Mapping[TableName, tuple[str, ...]]
     views: tuple[ViewDefinition, ...]
     initial: Mapping[TableName, Bag]
-    transactions: tuple[Planned, ...] = field(default=())
+    transactions: tuple[PlannedUpdate, ...] = field(default=())
 
     @staticmethod
     def of(tables: Mapping[str, Sequence[str]], views: Mapping[str, str], rows: Mapping[str, Iterable[Row]]) -> World:
@@ -60,12 +60,12 @@ class World:
         """The views at the beginning."""
         return {spj.name: spj.evaluate(self.initial) for spj in self.compiled}
 
-    def setting(self, view: int = 0) -> Setting:
+    def setting(self, view: int = 0) -> StrategySetting:
         """What a strategy for one of the views knows at the beginning."""
         spj = self.compiled[view]
-        return Setting(spj, tuple(str(t.source) for t in spj.tables), self.initial)
+        return StrategySetting(spj, tuple(str(t.source) for t in spj.tables), self.initial)
 
-    def having(self, transactions: Iterable[Planned]) -> World:
+    def having(self, transactions: Iterable[PlannedUpdate]) -> World:
         """The same world, where these happen. What has been computed of it stays: no transaction is in it."""
         other = replace(self, transactions=tuple(sorted(transactions, key=lambda t: t.at)))
         other.__dict__.update({name: self.__dict__[name] for name in _COMPUTED if name in self.__dict__})
@@ -75,7 +75,7 @@ class World:
 _COMPUTED = ("sources", "compiled", "content")
 
 
-def after(tables: Mapping[TableName, Bag], transactions: Iterable[Planned | Update]) -> dict[TableName, Bag]:
+def after(tables: Mapping[TableName, Bag], transactions: Iterable[PlannedUpdate | Update]) -> dict[TableName, Bag]:
     """What tables hold once these have happened."""
     held = dict(tables)
     for transaction in transactions:

@@ -31,8 +31,8 @@ from headwater.maintenance.strategies.contract import (
     Node,
     Process,
     Send,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Wake,
 )
@@ -117,7 +117,7 @@ class Notice(NamedTuple):
         return (self.update.label,)
 
 
-class Query(NamedTuple):
+class AcknowledgedQuery(NamedTuple):
     """A question, on its way to a source."""
 
     ask: Ask
@@ -151,7 +151,7 @@ class Reply(NamedTuple):
 def acknowledged(factory: Factory, patience: float = 0.2) -> Factory:
     """An algorithm of one process at the warehouse, over channels that lose, reorder and disconnect."""
 
-    def make(setting: Setting) -> Strategy:
+    def make(setting: StrategySetting) -> Strategy:
         strategy = factory(setting)
         processes: dict[Node, Process] = {WAREHOUSE: _Warehouse(strategy.processes[WAREHOUSE], Post(patience))}
         for source in setting.sources:
@@ -185,7 +185,7 @@ class _Warehouse:
         out: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Ask):
-                out.extend(self.post.send(effect.source, Query(effect)))
+                out.extend(self.post.send(effect.source, AcknowledgedQuery(effect)))
             else:
                 out.append(effect)
         return out
@@ -207,7 +207,7 @@ class _Source:
             return effects
         if isinstance(body, Update):
             return self.post.send(WAREHOUSE, Notice(body)) if self.tells else ()
-        if isinstance(body, Query):
+        if isinstance(body, AcknowledgedQuery):
             return [*effects, body.ask]
         assert isinstance(body, Answer), body
         return self.post.send(WAREHOUSE, Reply(body))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from headwater.algebra.spj import Partial, Spj
-from headwater.maintenance.strategies.contract import Setting
+from headwater.maintenance.strategies.contract import StrategySetting
 from headwater.maintenance.strategies.tree_partition import Groups
 
 
@@ -31,7 +31,7 @@ def equal_groups(n: int, k: int) -> Groups:
     return tuple(tuple(range(start, min(start + p, n))) for start in range(0, n, p))
 
 
-def materialized(setting: Setting, group: Sequence[int]) -> Partial:
+def materialized(setting: StrategySetting, group: Sequence[int]) -> Partial:
     """What AVk holds at the beginning."""
     return setting.view.core(sweep_order(setting.view, group, group[0]), setting.tables)
 

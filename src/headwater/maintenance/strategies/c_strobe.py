@@ -37,15 +37,15 @@ from headwater.maintenance.strategies.contract import (
     Label,
     Node,
     Probe,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Work,
 )
-from headwater.maintenance.strategies.strobe import Change, Keyed, Keys
-from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+from headwater.maintenance.strategies.strobe import Keyed, Keys, StrobeChange
+from headwater.maintenance.strategies.threads import ThreadQuery, Threads, ViewChange
 
-Replaced = tuple[Change, ...]
+Replaced = tuple[StrobeChange, ...]
 """The tuples that stand in place of their relations: Ui, then deleted ones."""
 
 
@@ -56,13 +56,13 @@ def c_strobe(keys: Keys) -> Factory:
 class CStrobe:
     """The warehouse."""
 
-    def __init__(self, setting: Setting, keyed: Keyed) -> None:
+    def __init__(self, setting: StrategySetting, keyed: Keyed) -> None:
         self.setting = setting
         self.keyed = keyed
         self.mv: set[Row] = set(setting.content().counts)
-        self.queue: deque[tuple[Label, deque[Change]]] = deque()
+        self.queue: deque[tuple[Label, deque[StrobeChange]]] = deque()
         """What was received: transactions, each as its changes. The first is being handled."""
-        self._handled: Change | None = None
+        self._handled: StrobeChange | None = None
         self._answer: set[Row] = set()
         """Δ of the insert that is being handled: rows of the join of all occurrences."""
         self._change = Bag()
@@ -116,15 +116,15 @@ class CStrobe:
                 effects += self._ask((*replaced, deleted))
         return effects
 
-    def _meanwhile(self) -> dict[tuple[int, Row], Change]:
+    def _meanwhile(self) -> dict[tuple[int, Row], StrobeChange]:
         """What was received since the change being handled: the first change of each key, by relation and key."""
-        first: dict[tuple[int, Row], Change] = {}
+        first: dict[tuple[int, Row], StrobeChange] = {}
         for _, changes in self.queue:
             for change in changes:
                 first.setdefault((change.i, change.key), change)
         return first
 
-    def _finish(self, handled: Change) -> None:
+    def _finish(self, handled: StrobeChange) -> None:
         """key_delete(Δ, Up) for every insert Up received meanwhile; then Δ to MV."""
         view, keyed, meanwhile = self.setting.view, self.keyed, self._meanwhile()
         others = [j for j in range(view.n) if j != handled.i]
@@ -145,7 +145,7 @@ class CStrobe:
         self._handled, self._answer = None, set()
 
 
-def source_evaluate(setting: Setting, replaced: Replaced) -> ViewChange:
+def source_evaluate(setting: StrategySetting, replaced: Replaced) -> ViewChange:
     """The view with tuples in place of some relations; the others are asked, source by source. Returns the join of
     all occurrences."""
     view, i = setting.view, replaced[0].i
@@ -156,5 +156,5 @@ def source_evaluate(setting: Setting, replaced: Replaced) -> ViewChange:
             yield Work()
             joined = view.local(joined, j, tuples[j])
         else:
-            joined = yield Query(setting.homes[j], Probe(view, joined, j))
+            joined = yield ThreadQuery(setting.homes[j], Probe(view, joined, j))
     return joined

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.spj import Find, Key, Partial, Spj, index, weight
-from headwater.maintenance.strategies.contract import Database, Node, Setting
+from headwater.maintenance.strategies.contract import Database, Node, StrategySetting
 from headwater.model.names import TableName
 
 
@@ -65,7 +65,7 @@ class Isolated:
         return lambda key: Bag.summed([*now(key), *correction(key)])
 
 
-class Change(NamedTuple):
+class PropagatedChange(NamedTuple):
     """ADD and DEL of some occurrences."""
 
     add: Partial
@@ -82,25 +82,25 @@ class Change(NamedTuple):
 Tables = Mapping[TableName, Isolated]
 
 
-def own_change(view: Spj, over: Sequence[int], tables: Tables) -> Change:
+def own_change(view: Spj, over: Sequence[int], tables: Tables) -> PropagatedChange:
     """ADD(Q) and DEL(Q) of figure 2, where Q is the left-deep join of these occurrences, all at one source; unfolded as
     `terms` does it for all sources, so that each part begins with a delta table."""
     near = _neighbours(view)
     parts = []
     for k in over:
         table = tables[view.tables[k]]
-        part = Change(view.origin(k, table.added), view.origin(k, table.deleted))
+        part = PropagatedChange(view.origin(k, table.added), view.origin(k, table.deleted))
         for j in _reachable((k,), set(over), near)[1:]:
             part = joined(view, part, j, tables[view.tables[j]], over.index(j) < over.index(k))
         parts.append(part)
-    return Change(_union([p.add for p in parts]), _union([p.delete for p in parts]))
+    return PropagatedChange(_union([p.add for p in parts]), _union([p.delete for p in parts]))
 
 
-def joined(view: Spj, change: Change, j: int, table: Isolated, before: bool) -> Change:
+def joined(view: Spj, change: PropagatedChange, j: int, table: Isolated, before: bool) -> PropagatedChange:
     """ADD and DEL of other relations, joined with occurrence j: with what stayed of it if it stands `before`, in the
     view, what the change is of; else as it was in state old, and past for DEL."""
     added, deleted = (table.stayed, table.stayed) if before else (table.old, table.past)
-    return Change(_extended(view, change.add, j, added), _extended(view, change.delete, j, deleted))
+    return PropagatedChange(_extended(view, change.add, j, added), _extended(view, change.delete, j, deleted))
 
 
 def _extended(view: Spj, partial: Partial, j: int, state: Callable[[tuple[int, ...]], Find]) -> Partial:
@@ -119,7 +119,7 @@ def _union(parts: Sequence[Partial]) -> Partial:
 # Where the rules are evaluated
 
 
-class Term(NamedTuple):
+class PropagationTerm(NamedTuple):
     """One term of the rules, unfolded: ADD and DEL of relations of one source, and with whom they are joined then."""
 
     source: Node
@@ -127,7 +127,7 @@ class Term(NamedTuple):
     steps: tuple[tuple[Node, tuple[tuple[int, bool], ...]], ...]
 
 
-def terms(setting: Setting) -> list[Term]:
+def terms(setting: StrategySetting) -> list[PropagationTerm]:
     """Figure 2, unfolded for Q = B1 ⋈ … ⋈ Bb left-deep, where each B is relations of one source joined there:
 
     ADD(Q) = ∪k  (what stayed of B1 … B(k−1)) ⋈ ADD(Bk) ⋈ B(k+1)^o ⋈ … ⋈ Bb^o
@@ -145,7 +145,9 @@ def terms(setting: Setting) -> list[Term]:
     return [_term(setting, k, blocks, near) for k in range(len(blocks))]
 
 
-def _term(setting: Setting, k: int, blocks: list[tuple[int, ...]], near: Mapping[int, set[int]]) -> Term:
+def _term(
+    setting: StrategySetting, k: int, blocks: list[tuple[int, ...]], near: Mapping[int, set[int]]
+) -> PropagationTerm:
     place = {i: b for b, block in enumerate(blocks) for i in block}
     joined, steps = blocks[k], []
     while len(joined) < setting.view.n:
@@ -156,7 +158,7 @@ def _term(setting: Setting, k: int, blocks: list[tuple[int, ...]], near: Mapping
         longer = _reachable((*joined, first), here, near)
         steps.append((source, tuple((i, place[i] < k) for i in longer[len(joined) :])))
         joined = longer
-    return Term(setting.homes[blocks[k][0]], blocks[k], tuple(steps))
+    return PropagationTerm(setting.homes[blocks[k][0]], blocks[k], tuple(steps))
 
 
 def _reachable(start: tuple[int, ...], among: set[int], near: Mapping[int, set[int]]) -> tuple[int, ...]:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.maintenance.strategies.contract import WAREHOUSE, Node, Setting, Strategy
+from headwater.maintenance.strategies.contract import WAREHOUSE, Node, Strategy, StrategySetting
 from headwater.maintenance.strategies.sweep import Sweep
 
 
-def cluster_naive(settings: Sequence[Setting]) -> Strategy:
+def cluster_naive(settings: Sequence[StrategySetting]) -> Strategy:
     """The i-th view is at home at PC i. A source tells every home whose view it is in."""
     homes = {pc(i): setting for i, setting in enumerate(settings)}
 

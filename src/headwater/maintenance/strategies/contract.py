@@ -202,7 +202,7 @@ class Strategy:
 
 
 @dataclass(frozen=True)
-class Setting:
+class StrategySetting:
     """What a strategy knows when it begins: the view, at which source each occurrence is, and what was there.
 
     `tables` are the initial contents; only what an algorithm materializes may be computed from them (the view itself,
@@ -225,4 +225,4 @@ class Setting:
         return self.view.evaluate(self.tables)
 
 
-Factory = Callable[[Setting], Strategy]
+Factory = Callable[[StrategySetting], Strategy]

@@ -33,15 +33,15 @@ from headwater.maintenance.strategies.contract import (
     Effects,
     Label,
     Node,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
 )
 from headwater.maintenance.strategies.sweep import changed
 from headwater.model.errors import HeadwaterError
 
 
-def eca(setting: Setting) -> Strategy:
+def eca(setting: StrategySetting) -> Strategy:
     if len(setting.sources) != 1:
         raise HeadwaterError(
             f"ECA knows one source; {setting.view.name} reads {', '.join(setting.sources)}",
@@ -64,7 +64,7 @@ class Term(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class QuerySum:
     """A question: a sum of terms, all evaluated on the same state. The answer is rows of the view."""
 
     view: Spj
@@ -109,7 +109,7 @@ def compensated(view: Spj, update: Update, unanswered: Iterable[Term]) -> tuple[
 class Eca:
     """The warehouse."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: StrategySetting) -> None:
         self.setting = setting
         self.uqs: dict[int, tuple[Term, ...]] = {}
         """The unanswered query set, by ticket."""
@@ -136,7 +136,7 @@ class Eca:
             return []
         self._tickets += 1
         self.uqs[self._tickets] = terms
-        return [Ask(update.source, Sum(view, terms), self._tickets, (update.label,))]
+        return [Ask(update.source, QuerySum(view, terms), self._tickets, (update.label,))]
 
     def _install(self) -> list[Effect]:
         """COLLECT into the view, if nothing is unanswered."""

@@ -38,8 +38,8 @@ from headwater.maintenance.strategies.contract import (
     Node,
     Process,
     Send,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Work,
 )
@@ -55,7 +55,7 @@ def equal_partition(k: int, r: int = 0) -> Factory:
     return lambda setting: partitioned(setting, equal_groups(setting.view.n, k), r)
 
 
-def partitioned(setting: Setting, groups: Groups, r: int = 0) -> Strategy:
+def partitioned(setting: StrategySetting, groups: Groups, r: int = 0) -> Strategy:
     """The algorithm, with these groups."""
     if len(setting.sources) < setting.view.n:
         raise HeadwaterError(
@@ -82,7 +82,7 @@ class _Place(NamedTuple):
 # What the PCs tell each other
 
 
-class Numbered(NamedTuple):
+class NumberedDelta(NamedTuple):
     """An update for UMQ(AVj); `before` counts the updates of each group that stand before it in UMQ(V)."""
 
     update: Update
@@ -106,7 +106,7 @@ class Token(NamedTuple):
         return self.partial.weight + len(self.before)
 
 
-class Merge(NamedTuple):
+class PartitionMerge(NamedTuple):
     """δV of this update is in V: let AVj take in δAVj."""
 
     label: Label
@@ -119,7 +119,7 @@ class Merge(NamedTuple):
 class Home:
     """The home of V, which may hold an auxiliary view too."""
 
-    def __init__(self, setting: Setting, group_of: dict[Node, int], pcs: list[Node], holder: Holder) -> None:
+    def __init__(self, setting: StrategySetting, group_of: dict[Node, int], pcs: list[Node], holder: Holder) -> None:
         self.setting = setting
         self.umq: deque[Update] = deque()
         self._group_of = group_of
@@ -148,7 +148,7 @@ class Home:
         if group is None:
             return []  # of no relation of V
         self.umq.append(update)
-        numbered = Numbered(update, tuple(self._counts))
+        numbered = NumberedDelta(update, tuple(self._counts))
         self._counts[group] += 1
         return [Send(self._pcs[group], numbered)]
 
@@ -159,18 +159,18 @@ class Home:
             head = self.umq.popleft()
             change = self._results.pop(head.label)
             effects.append(Commit(((self.setting.view.name, change),), (head.label,)))
-            effects.append(Send(self._pcs[self._group_of[head.source]], Merge(head.label)))
+            effects.append(Send(self._pcs[self._group_of[head.source]], PartitionMerge(head.label)))
         return effects
 
 
 class Holder:
     """The PC of an auxiliary view."""
 
-    def __init__(self, setting: Setting, group: tuple[int, ...], place: _Place) -> None:
+    def __init__(self, setting: StrategySetting, group: tuple[int, ...], place: _Place) -> None:
         self.setting = setting
         self.group = group
         self.av = materialized(setting, group)
-        self.umq: deque[Numbered] = deque()
+        self.umq: deque[NumberedDelta] = deque()
         """UMQ(AVj), without the update that is being evaluated."""
         self._place = place
         self._merged = 0
@@ -184,12 +184,12 @@ class Holder:
         return ()
 
     def receive(self, sender: Node, body: Any, now: float) -> Effects:
-        if isinstance(body, Numbered):
+        if isinstance(body, NumberedDelta):
             self.umq.append(body)
             return relayed(self._next())
         if isinstance(body, Token):
             return self._passing(body)
-        if isinstance(body, Merge):
+        if isinstance(body, PartitionMerge):
             self.av = Partial(self.av.over, self.av.bag + self._changes.pop(body.label).bag)
             self._merged += 1
             waiting, self._tokens = self._tokens, []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.maintenance.strategies.contract import Factory, Setting, Strategy
+from headwater.maintenance.strategies.contract import Factory, Strategy, StrategySetting
 from headwater.maintenance.strategies.equal_partition import partitioned
 from headwater.maintenance.strategies.tree_partition import Weights, appro_partition, join_graph
 from headwater.model.errors import HeadwaterError
@@ -21,7 +21,7 @@ def frequency_partition(k: int, frequencies: Sequence[float], sizes: Weights | N
     """K PCs. `frequencies` say how often each occurrence of V is updated (f, w1), `sizes` how large every two that are
     joined are together (w2); by default that of the initial tables."""
 
-    def factory(setting: Setting) -> Strategy:
+    def factory(setting: StrategySetting) -> Strategy:
         if len(frequencies) != setting.view.n:
             raise HeadwaterError(
                 f"{len(frequencies)} update frequencies for the {setting.view.n} relations of {setting.view.name}",

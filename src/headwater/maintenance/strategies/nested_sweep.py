@@ -44,13 +44,13 @@ from headwater.maintenance.strategies.contract import (
     Label,
     Node,
     Probe,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Work,
 )
 from headwater.maintenance.strategies.sweep import changed
-from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+from headwater.maintenance.strategies.threads import ThreadQuery, Threads, ViewChange
 from headwater.model.errors import HeadwaterError
 
 
@@ -70,7 +70,7 @@ class _Sweep:
 class NestedSweep:
     """The warehouse."""
 
-    def __init__(self, setting: Setting, depth: int | None = None) -> None:
+    def __init__(self, setting: StrategySetting, depth: int | None = None) -> None:
         if len(setting.sources) < setting.view.n:
             raise HeadwaterError(
                 f"{setting.view.name} reads several relations of one source, or one twice",
@@ -122,7 +122,7 @@ class NestedSweep:
                 continue
             j = sweep.todo.popleft()
             temp_view = sweep.partial
-            sweep.partial = yield Query(homes[j], Probe(view, temp_view, j))
+            sweep.partial = yield ThreadQuery(homes[j], Probe(view, temp_view, j))
             met = [u for u in self.umq if u.source == homes[j]]
             changes = [u.changes[view.tables[j]] for u in met if view.tables[j] in u.changes]
             leaked = sum(changes, Bag())

@@ -41,13 +41,13 @@ from headwater.maintenance.strategies.contract import (
     Effects,
     Factory,
     Node,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Work,
 )
 from headwater.maintenance.strategies.sweep import changed, process_subquery
-from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+from headwater.maintenance.strategies.threads import ThreadQuery, Threads, ViewChange
 
 
 class Concurrency(Enum):
@@ -96,7 +96,7 @@ class Fetch:
 class Posse:
     """The warehouse."""
 
-    def __init__(self, setting: Setting, concurrency: Concurrency) -> None:
+    def __init__(self, setting: StrategySetting, concurrency: Concurrency) -> None:
         self.setting = setting
         self.concurrency = concurrency
         self.umq: deque[Update] = deque()
@@ -154,7 +154,7 @@ class Posse:
 
     def _fetch(self, update: Update, j: int) -> ViewChange:
         view, source = self.setting.view, self.setting.homes[j]
-        fetched: Partial = yield Query(source, Fetch(view, j))
+        fetched: Partial = yield ThreadQuery(source, Fetch(view, j))
         for other in self.concurrent(source, update):
             leaked = other.changes.get(view.tables[j])
             if leaked is not None:

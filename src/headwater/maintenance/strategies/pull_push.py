@@ -37,8 +37,8 @@ from headwater.maintenance.strategies.contract import (
     Node,
     Process,
     Send,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Wake,
     Work,
@@ -50,17 +50,17 @@ from headwater.maintenance.strategies.time_tags import ALWAYS
 def pull_push(update_window: float, ack_after: float = 0.2) -> Factory:
     """`ack_after` is Δt."""
 
-    def make(setting: Setting) -> Strategy:
+    def make(setting: StrategySetting) -> Strategy:
         chained(setting)
-        processes: dict[Node, Process] = {WAREHOUSE: Warehouse(setting, update_window, Post(ack_after))}
+        processes: dict[Node, Process] = {WAREHOUSE: PullPushWarehouse(setting, update_window, Post(ack_after))}
         for i, source in enumerate(setting.homes):
-            processes[source] = Source(setting, i, Post(ack_after))
+            processes[source] = PullPushSource(setting, i, Post(ack_after))
         return Strategy(processes, notified=lambda source: (source,))
 
     return make
 
 
-class Request(NamedTuple):
+class PullRequest(NamedTuple):
     """Send me your updates of ]t_k, t_k+1]."""
 
     t_k: float
@@ -104,10 +104,10 @@ class RequestUpdates(NamedTuple):
     """Update_Window is over."""
 
 
-class Source:
+class PullPushSource:
     """MODULE SOURCE(i), figure 1."""
 
-    def __init__(self, setting: Setting, i: int, post: Post) -> None:
+    def __init__(self, setting: StrategySetting, i: int, post: Post) -> None:
         self.setting = setting
         self.i = i
         self.post = post
@@ -126,7 +126,7 @@ class Source:
             self.tagged.commit(body)
         elif isinstance(body, Applied):
             self.tagged.truncate(body.t_v)
-        elif isinstance(body, Request):
+        elif isinstance(body, PullRequest):
             if self.i == 0:
                 effects += self._append(Forward((), body.t_k, body.t_k1))
             if self.i == self.setting.view.n - 1:
@@ -162,10 +162,10 @@ class Source:
         return self.post.send(receiver, message._replace(terms=terms, about=message.about + labels))
 
 
-class Warehouse:
+class PullPushWarehouse:
     """MODULE DATA WAREHOUSE, figure 2."""
 
-    def __init__(self, setting: Setting, update_window: float, post: Post) -> None:
+    def __init__(self, setting: StrategySetting, update_window: float, post: Post) -> None:
         self.setting = setting
         self.update_window = update_window
         self.post = post
@@ -192,7 +192,7 @@ class Warehouse:
         return [*effects, *self._apply()]
 
     def _request(self, now: float) -> list[Effect]:
-        request, self.requested = Request(self.requested, now), now
+        request, self.requested = PullRequest(self.requested, now), now
         effects: list[Effect] = [Wake(self.update_window, RequestUpdates())]
         for source in dict.fromkeys((self.setting.homes[0], self.setting.homes[-1])):
             effects += self.post.send(source, request)

@@ -47,8 +47,8 @@ from headwater.maintenance.strategies.contract import (
     Node,
     Process,
     Send,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Wake,
     Work,
@@ -62,12 +62,12 @@ Interval = float | Mapping[Node, float]
 def pure_push(update_interval: Interval, update_window: float, ack_after: float = 0.2) -> Factory:
     """`update_interval` is that of all sources, or of each."""
 
-    def make(setting: Setting) -> Strategy:
+    def make(setting: StrategySetting) -> Strategy:
         chained(setting)
-        processes: dict[Node, Process] = {WAREHOUSE: Warehouse(setting, update_window, Post(ack_after))}
+        processes: dict[Node, Process] = {WAREHOUSE: PushWarehouse(setting, update_window, Post(ack_after))}
         for i, source in enumerate(setting.homes):
             interval = update_interval[source] if isinstance(update_interval, Mapping) else update_interval
-            processes[source] = Source(setting, i, interval, Post(ack_after))
+            processes[source] = PushSource(setting, i, interval, Post(ack_after))
         return Strategy(processes, notified=lambda source: (source,))
 
     return make
@@ -85,7 +85,7 @@ class Tagged(NamedTuple):
         return self.change.weight + len(self.tags) * len(self.change.bag.counts)
 
 
-class Batch(NamedTuple):
+class PushedBatch(NamedTuple):
     """(δV, t_k, t_k+1, i). `about` are the updates that it sums up."""
 
     tuples: tuple[Tagged, ...]
@@ -100,7 +100,7 @@ class Batch(NamedTuple):
         return 3 + sum(tagged.weight for tagged in self.tuples)
 
 
-class Cut(NamedTuple):
+class PushedCut(NamedTuple):
     """The k-th cut of a source is due. `settled` once whatever else happens at this moment has happened."""
 
     k: int
@@ -111,17 +111,17 @@ class UpdateView(NamedTuple):
     """Update_Window is over."""
 
 
-class Source:
+class PushSource:
     """An agent beside source i."""
 
-    def __init__(self, setting: Setting, i: int, interval: float, post: Post) -> None:
+    def __init__(self, setting: StrategySetting, i: int, interval: float, post: Post) -> None:
         self.setting = setting
         self.i = i
         self.interval = interval
         self.post = post
         self.tagged = TaggedSource(setting, i)
         self._tickets = count()
-        self._joining: dict[int, Batch] = {}
+        self._joining: dict[int, PushedBatch] = {}
 
     def cut(self, k: int) -> float:
         """The time of the k-th cut."""
@@ -138,7 +138,7 @@ class Source:
         return self.cut(k)
 
     def start(self) -> Effects:
-        return [Wake(self.interval, Cut(1))]
+        return [Wake(self.interval, PushedCut(1))]
 
     def receive(self, sender: Node, body: Any, now: float) -> Effects:
         effects, new = self.post.take(sender, body)
@@ -148,7 +148,7 @@ class Source:
             self.tagged.commit(body)
         elif isinstance(body, Applied):
             self.tagged.truncate(self.last_cut(body.t_v))
-        elif isinstance(body, Cut):
+        elif isinstance(body, PushedCut):
             effects += self._cut(body, now)
         elif isinstance(body, Answer):
             batch = self._joining.pop(body.ticket)
@@ -159,18 +159,18 @@ class Source:
             effects += self._join(body)
         return effects
 
-    def _cut(self, cut: Cut, now: float) -> list[Effect]:
+    def _cut(self, cut: PushedCut, now: float) -> list[Effect]:
         t_k, t_k1 = self.cut(cut.k - 1), self.cut(cut.k)
         if now < t_k1 or not cut.settled:
             # A commit at t_k+1 belongs to the batch, and may be told after this at the same moment.
-            return [Wake(max(t_k1 - now, 0.0), Cut(cut.k, settled=now >= t_k1))]
+            return [Wake(max(t_k1 - now, 0.0), PushedCut(cut.k, settled=now >= t_k1))]
         updates, labels = self.tagged.tagged_updates(t_k, t_k1)
         origin = self.setting.view.origin
         tuples = (Tagged(tags, origin(self.i, change)) for tags, change in updates.items())
-        batch = Batch(tuple(tagged for tagged in tuples if tagged.change.bag), t_k, t_k1, self.i, labels)
-        return [Wake(self.cut(cut.k + 1) - now, Cut(cut.k + 1)), *self._pass_on(batch)]
+        batch = PushedBatch(tuple(tagged for tagged in tuples if tagged.change.bag), t_k, t_k1, self.i, labels)
+        return [Wake(self.cut(cut.k + 1) - now, PushedCut(cut.k + 1)), *self._pass_on(batch)]
 
-    def _join(self, batch: Batch) -> list[Effect]:
+    def _join(self, batch: PushedBatch) -> list[Effect]:
         """δV ⋈ R^j(t_m)."""
         if not batch.tuples:
             return self._pass_on(batch)
@@ -181,11 +181,11 @@ class Source:
         question = RestoredJoin(self.setting.view, terms, self.i, self.tagged.relation, t_m)
         return [Ask(self.setting.homes[self.i], question, ticket, batch.about)]
 
-    def _pass_on(self, batch: Batch) -> list[Effect]:
+    def _pass_on(self, batch: PushedBatch) -> list[Effect]:
         to = self._next(batch)
         return self.post.send(WAREHOUSE if to is None else self.setting.homes[to], batch)
 
-    def _next(self, batch: Batch) -> int | None:
+    def _next(self, batch: PushedBatch) -> int | None:
         """The next source of the batch: i−1 … 1, then i+1 … n."""
         if not batch.about:
             return None
@@ -195,14 +195,14 @@ class Source:
         return right if right < self.setting.view.n else None
 
 
-class Warehouse:
+class PushWarehouse:
     """Waits for the batches of all sources."""
 
-    def __init__(self, setting: Setting, update_window: float, post: Post) -> None:
+    def __init__(self, setting: StrategySetting, update_window: float, post: Post) -> None:
         self.setting = setting
         self.update_window = update_window
         self.post = post
-        self.temp_view: list[Batch] = []
+        self.temp_view: list[PushedBatch] = []
         """δV's that are not applied yet."""
         self.batches_list: list[dict[float, float]] = [{} for _ in setting.homes]
         """For each source the intervals that are here: t_k+1 by t_k."""
@@ -222,7 +222,7 @@ class Warehouse:
         self._store(body)
         return effects
 
-    def _store(self, batch: Batch) -> None:
+    def _store(self, batch: PushedBatch) -> None:
         if batch.about:
             self.temp_view.append(batch)
         intervals = self.batches_list[batch.i]

@@ -35,8 +35,8 @@ from headwater.maintenance.strategies.contract import (
     Effects,
     Factory,
     Node,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
 )
 from headwater.maintenance.strategies.sweep import view_change
@@ -81,7 +81,7 @@ class AtOnce:
 class Pvm:
     """The warehouse."""
 
-    def __init__(self, setting: Setting, p: int, order: CommitOrder) -> None:
+    def __init__(self, setting: StrategySetting, p: int, order: CommitOrder) -> None:
         assert p >= 1, f"p = {p}: nothing would ever be handled"
         self.setting = setting
         self.p = p

@@ -38,8 +38,8 @@ from headwater.maintenance.strategies.contract import (
     Node,
     Process,
     Send,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     weight_of,
 )
@@ -57,7 +57,7 @@ class Route(Enum):
 def simple_parallel(k: int, route: Route = Route.THROUGH_HOME) -> Factory:
     """K PCs, of which the first is the home of V."""
 
-    def factory(setting: Setting) -> Strategy:
+    def factory(setting: StrategySetting) -> Strategy:
         others: dict[Node, Process] = {pc(i): Evaluator(setting, route) for i in range(1, k)}
         return Strategy({WAREHOUSE: Home(setting, k, Evaluator(setting, route)), **others})
 
@@ -157,7 +157,7 @@ class _Waiting:
 class Home:
     """The home of V. It evaluates too, like any PC."""
 
-    def __init__(self, setting: Setting, k: int, evaluator: Evaluator) -> None:
+    def __init__(self, setting: StrategySetting, k: int, evaluator: Evaluator) -> None:
         self.setting = setting
         self.umq: deque[_Waiting] = deque()
         self._pcs = [pc(i) for i in range(k)]
@@ -206,7 +206,7 @@ class Home:
 class Evaluator:
     """A PC: SWEEP for one update at a time."""
 
-    def __init__(self, setting: Setting, route: Route) -> None:
+    def __init__(self, setting: StrategySetting, route: Route) -> None:
         self.setting = setting
         self.route = route
         self._behind: list[Update] = []

@@ -36,11 +36,11 @@ from headwater.maintenance.strategies.contract import (
     Label,
     Node,
     Probe,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
 )
-from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+from headwater.maintenance.strategies.threads import ThreadQuery, Threads, ViewChange
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import TableName
 
@@ -52,7 +52,7 @@ def strobe(keys: Keys) -> Factory:
     return lambda setting: Strategy({WAREHOUSE: Strobe(setting, Keyed(setting.view, keys))})
 
 
-class Change(NamedTuple):
+class StrobeChange(NamedTuple):
     """One tuple inserted into, or deleted from, the relation of occurrence i."""
 
     label: Label
@@ -90,7 +90,7 @@ class Keyed:
             self._row.append(tuple(outputs[quoted(occurrence.core(c))] for c in columns))
             self._core.append(tuple(start + place for place in places))
 
-    def changes(self, update: Update) -> Iterator[Change]:
+    def changes(self, update: Update) -> Iterator[StrobeChange]:
         """A transaction as single changes; deletes first, so that a key may be used again."""
         for inserted in (False, True):
             for i, table in enumerate(self.view.tables):
@@ -98,7 +98,7 @@ class Keyed:
                     if abs(count) != 1:
                         raise HeadwaterError(f"{update.label} has {row} {count} times in {table}", "tables have keys")
                     if (count > 0) is inserted:
-                        yield Change(update.label, i, row, _at(self._tuple[i], row), inserted)
+                        yield StrobeChange(update.label, i, row, _at(self._tuple[i], row), inserted)
 
     def in_row(self, i: int, row: Row) -> Row:
         """The key of relation i in a row of the view."""
@@ -108,7 +108,7 @@ class Keyed:
         """The key of relation i in a row of the join of all."""
         return _at(self._core[i], row)
 
-    def key_delete(self, rows: Iterable[Row], deleted: Collection[Change]) -> set[Row]:
+    def key_delete(self, rows: Iterable[Row], deleted: Collection[StrobeChange]) -> set[Row]:
         """key_delete: the rows of the view without those that hold the key of a deleted tuple."""
         gone = {(change.i, change.key) for change in deleted}
         relations = sorted({change.i for change in deleted})
@@ -122,13 +122,13 @@ def _at(places: tuple[int, ...], row: Row) -> Row:
 class Strobe:
     """The warehouse."""
 
-    def __init__(self, setting: Setting, keyed: Keyed) -> None:
+    def __init__(self, setting: StrategySetting, keyed: Keyed) -> None:
         self.setting = setting
         self.keyed = keyed
         self.mv: set[Row] = set(setting.content().counts)
-        self.al: list[Change | Bag] = []
+        self.al: list[StrobeChange | Bag] = []
         """The action list: a Change stands for key_delete, a bag for insert."""
-        self.pending: dict[int, list[Change]] = {}
+        self.pending: dict[int, list[StrobeChange]] = {}
         """By query of UQS: the deletes received while it runs."""
         self._threads = Threads()
         self._queries = 0
@@ -146,13 +146,13 @@ class Strobe:
             effects += self._insert(change) if change.inserted else self._delete(change)
         return [*effects, *self._apply()]
 
-    def _delete(self, change: Change) -> list[Effect]:
+    def _delete(self, change: StrobeChange) -> list[Effect]:
         for pending in self.pending.values():
             pending.append(change)
         self.al.append(change)
         return []
 
-    def _insert(self, change: Change) -> list[Effect]:
+    def _insert(self, change: StrobeChange) -> list[Effect]:
         origin = change.origin(self.setting.view)
         if not origin.bag:
             return []
@@ -171,7 +171,7 @@ class Strobe:
             return []
         before = self.mv
         for action in self.al:
-            if isinstance(action, Change):
+            if isinstance(action, StrobeChange):
                 self.mv = self.keyed.key_delete(self.mv, [action])
             else:
                 self.mv = self.mv | set(action.counts)  # a row that is there already is not added again
@@ -181,9 +181,9 @@ class Strobe:
         return [commit]
 
 
-def source_evaluate(setting: Setting, origin: Partial) -> ViewChange:
+def source_evaluate(setting: StrategySetting, origin: Partial) -> ViewChange:
     """V⟨U⟩, source by source, whatever is there when each gets to it; returns rows of V."""
     view, (i,) = setting.view, origin.over
     for j in [*range(i - 1, -1, -1), *range(i + 1, view.n)]:
-        origin = yield Query(setting.homes[j], Probe(view, origin, j))
+        origin = yield ThreadQuery(setting.homes[j], Probe(view, origin, j))
     return view.finish(origin)

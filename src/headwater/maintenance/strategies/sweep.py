@@ -27,25 +27,25 @@ from headwater.maintenance.strategies.contract import (
     Effects,
     Node,
     Probe,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Work,
 )
-from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+from headwater.maintenance.strategies.threads import ThreadQuery, Threads, ViewChange
 
 Concurrent = Callable[[Node, Update], Iterable[Update]]
 """Of a source, while an update is being handled: the updates that are in the source's answers and must not be."""
 
 
-def sweep(setting: Setting) -> Strategy:
+def sweep(setting: StrategySetting) -> Strategy:
     return Strategy({WAREHOUSE: Sweep(setting)})
 
 
 class Sweep:
     """The warehouse."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: StrategySetting) -> None:
         self.setting = setting
         self.umq: deque[Update] = deque()
         """Updates that wait: the update message queue."""
@@ -77,7 +77,7 @@ class Sweep:
         return [u for u in self.umq if u.source == source]
 
 
-def view_change(setting: Setting, update: Update, concurrent: Concurrent) -> ViewChange:
+def view_change(setting: StrategySetting, update: Update, concurrent: Concurrent) -> ViewChange:
     """ViewChange: the effect of one update, a sweep for each occurrence that it changes; returns rows of V."""
     view = setting.view
     total = Bag()
@@ -90,11 +90,11 @@ def view_change(setting: Setting, update: Update, concurrent: Concurrent) -> Vie
 
 
 def process_subquery(
-    setting: Setting, temp_view: Partial, j: int, update: Update, concurrent: Concurrent
+    setting: StrategySetting, temp_view: Partial, j: int, update: Update, concurrent: Concurrent
 ) -> ViewChange:
     """ProcessSubQuery: ask source j, then remove the error due to concurrent updates."""
     view, source = setting.view, setting.homes[j]
-    partial: Partial = yield Query(source, Probe(view, temp_view, j))
+    partial: Partial = yield ThreadQuery(source, Probe(view, temp_view, j))
     for other in concurrent(source, update):
         leaked = other.changes.get(view.tables[j])
         if leaked is not None:

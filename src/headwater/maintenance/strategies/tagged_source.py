@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.spj import Partial, Spj
-from headwater.maintenance.strategies.contract import Database, Label, Setting, Update
+from headwater.maintenance.strategies.contract import Database, Label, StrategySetting, Update
 from headwater.maintenance.strategies.time_tags import TaggedRelation, Tags, Updates
 from headwater.model.errors import UsageError
 
@@ -20,7 +20,7 @@ Terms = tuple[tuple[int, Partial], ...]
 class TaggedSource:
     """What an agent knows of its source: the relation with its tags, and which commits were when."""
 
-    def __init__(self, setting: Setting, i: int) -> None:
+    def __init__(self, setting: StrategySetting, i: int) -> None:
         self.table = setting.view.tables[i]
         self.relation = TaggedRelation(setting.tables[self.table])
         self._commits: list[tuple[float, Label]] = []
@@ -93,7 +93,7 @@ class RestoredJoin:
         return view.extend(partial, j, view.as_occurrence(j, self.relation.find(far, self.t)))
 
 
-def chained(setting: Setting) -> Setting:
+def chained(setting: StrategySetting) -> StrategySetting:
     """Itself; raises unless it is a chain R1 ⋈ … ⋈ Rn of one relation at each of n sources."""
     view = setting.view.view
     if len(set(setting.homes)) < len(setting.homes):

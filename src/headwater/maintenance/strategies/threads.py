@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from headwater.maintenance.strategies.contract import Answer, Ask, Effect, Effects, Label, Node, Question, Work
 
 
-class Query(NamedTuple):
+class ThreadQuery(NamedTuple):
     """What a view change yields to question a source."""
 
     source: Node
     question: Question
 
 
-Yielded = Query | Work | list[Query]
+Yielded = ThreadQuery | Work | list[ThreadQuery]
 ViewChange = Generator[Yielded, Any, Any]
 """Yields a Query and is sent the answer's value; yields Work and is sent None; yields a list of queries, asked at the
 same time, and is sent their values in that order when the last is there. Whoever compensates by order of arrival must
@@ -74,8 +74,8 @@ class Threads:
                 effects.append(wanted)
                 value = None
                 continue
-            single = isinstance(wanted, Query)
-            queries = [wanted] if isinstance(wanted, Query) else wanted
+            single = isinstance(wanted, ThreadQuery)
+            queries = [wanted] if isinstance(wanted, ThreadQuery) else wanted
             if not queries:
                 value = []
                 continue

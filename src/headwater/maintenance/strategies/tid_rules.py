@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from headwater.algebra.bag import Bag
 from headwater.algebra.spj import Spj
-from headwater.maintenance.strategies.change_propagation import Change, Isolated, joined, own_change, terms
+from headwater.maintenance.strategies.change_propagation import Isolated, PropagatedChange, joined, own_change, terms
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Answer,
@@ -37,11 +37,11 @@ from headwater.maintenance.strategies.contract import (
     Factory,
     Label,
     Node,
-    Setting,
     Strategy,
+    StrategySetting,
     Wake,
 )
-from headwater.maintenance.strategies.threads import Query, Threads, ViewChange
+from headwater.maintenance.strategies.threads import ThreadQuery, Threads, ViewChange
 
 
 def tid_rules(session: float = 1.0) -> Factory:
@@ -52,7 +52,7 @@ def tid_rules(session: float = 1.0) -> Factory:
 # What sources are asked
 
 
-class Found(NamedTuple):
+class FoundRows(NamedTuple):
     """The TIDs in the delta tables of a source, each with the transaction's number."""
 
     labels: Mapping[str, Label]
@@ -68,8 +68,8 @@ class DeltaTids:
 
     weight: int = 0
 
-    def evaluate(self, database: Database) -> Found:
-        return Found({tid: update.label for tid, update in database.delta().items()})
+    def evaluate(self, database: Database) -> FoundRows:
+        return FoundRows({tid: update.label for tid, update in database.delta().items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Own:
     def weight(self) -> int:
         return len(self.old)
 
-    def evaluate(self, database: Database) -> Change:
+    def evaluate(self, database: Database) -> PropagatedChange:
         tables = {self.view.tables[i]: Isolated(database, self.view.tables[i], self.old) for i in self.over}
         return own_change(self.view, self.over, tables)
 
@@ -95,7 +95,7 @@ class Join:
     for DEL), or with what stayed of them if they stand `before`, in the view, what the change is of."""
 
     view: Spj
-    change: Change
+    change: PropagatedChange
     over: tuple[tuple[int, bool], ...]
     old: frozenset[str]
 
@@ -103,7 +103,7 @@ class Join:
     def weight(self) -> int:
         return self.change.weight + len(self.old)
 
-    def evaluate(self, database: Database) -> Change:
+    def evaluate(self, database: Database) -> PropagatedChange:
         change = self.change
         for j, before in self.over:
             change = joined(self.view, change, j, Isolated(database, self.view.tables[j], self.old), before)
@@ -129,7 +129,7 @@ class Forget:
 
 
 @dataclass
-class Session:
+class TidSession:
     """What the warehouse stores until the end of a session, to go on with if it fails: TID(old) by source, and
     whether the results have been installed, which is set in the same transaction."""
 
@@ -145,7 +145,7 @@ class _Due(NamedTuple):
 class TidRules:
     """The warehouse. `kept` is the session in which it failed, if it did."""
 
-    def __init__(self, setting: Setting, period: float, kept: Session | None = None) -> None:
+    def __init__(self, setting: StrategySetting, period: float, kept: TidSession | None = None) -> None:
         self.setting = setting
         self.kept = kept
         self._period = period
@@ -177,28 +177,30 @@ class TidRules:
     def _isolate(self) -> ViewChange:
         """Step 1."""
         sources = self.setting.sources
-        found: list[Found] = yield [Query(source, DeltaTids()) for source in sources]
+        found: list[FoundRows] = yield [ThreadQuery(source, DeltaTids()) for source in sources]
         old = {source: frozenset(f.labels) for source, f in zip(sources, found, strict=True) if f.labels}
-        return Session(old, tuple(label for f in found for label in f.labels.values()))
+        return TidSession(old, tuple(label for f in found for label in f.labels.values()))
 
-    def _isolated(self, session: Session) -> Effects:
+    def _isolated(self, session: TidSession) -> Effects:
         if not session.old:
             return self._ended(None)
         self.kept = session
         return self._session()
 
-    def _evaluate(self, session: Session) -> ViewChange:
+    def _evaluate(self, session: TidSession) -> ViewChange:
         """Step 2: all terms at the same time, each of them from source to source."""
         view, old = self.setting.view, session.old
         under_way = [term for term in self._terms if term.source in old]
-        changes: list[Change] = yield [Query(t.source, Own(view, t.over, old[t.source])) for t in under_way]
+        changes: list[PropagatedChange] = yield [
+            ThreadQuery(t.source, Own(view, t.over, old[t.source])) for t in under_way
+        ]
         left = [(t, 0, c) for t, c in zip(under_way, changes, strict=True) if c]
         total = Bag()
         while left:
             total = sum((_rows(view, c) for t, n, c in left if n == len(t.steps)), total)
             left = [(t, n, c) for t, n, c in left if n < len(t.steps)]
             steps = [(t.steps[n], c) for t, n, c in left]
-            changes = yield [Query(s, Join(view, c, over, old.get(s, frozenset()))) for (s, over), c in steps]
+            changes = yield [ThreadQuery(s, Join(view, c, over, old.get(s, frozenset()))) for (s, over), c in steps]
             left = [(t, n + 1, c) for (t, n, _), c in zip(left, changes, strict=True) if c]
         return total
 
@@ -209,15 +211,15 @@ class TidRules:
         commit = Commit(((self.setting.view.name, change),), self.kept.labels)
         return [commit, *self._session()]
 
-    def _delete(self, session: Session) -> ViewChange:
+    def _delete(self, session: TidSession) -> ViewChange:
         """Step 4."""
-        yield [Query(source, Forget(tids)) for source, tids in session.old.items()]
+        yield [ThreadQuery(source, Forget(tids)) for source, tids in session.old.items()]
 
     def _ended(self, _: object) -> Effects:
         self.kept = None
         return self._session() if self._due or not self._period else []
 
 
-def _rows(view: Spj, change: Change) -> Bag:
+def _rows(view: Spj, change: PropagatedChange) -> Bag:
     """(… − ∇MV) ∪ ΔMV, as one signed change."""
     return view.finish(change.add) - view.finish(change.delete)

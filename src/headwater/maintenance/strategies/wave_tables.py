@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.expressions import compiled
 from headwater.algebra.spj import Key, key_of
-from headwater.maintenance.strategies.contract import Setting, Update
+from headwater.maintenance.strategies.contract import StrategySetting, Update
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import TableName
 from headwater.model.source import ORDINAL, Question
@@ -26,7 +26,7 @@ Matches = Sequence[tuple[int, Row, int]]
 class WaveTables:
     """The tables of one view's wave."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: StrategySetting) -> None:
         self._view = setting.view
         self._types = _types(setting)
 
@@ -100,7 +100,7 @@ def _columns(rows: Sequence[Row], schema: pa.Schema) -> list[pa.Array]:
     return [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
 
 
-def _types(setting: Setting) -> dict[TableName, pa.Schema]:
+def _types(setting: StrategySetting) -> dict[TableName, pa.Schema]:
     """What the sources tell about the columns, else what the initial rows do; integers where nothing does."""
     found = {}
     for table, columns in setting.view.columns.items():

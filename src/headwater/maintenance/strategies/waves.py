@@ -30,13 +30,13 @@ from headwater.maintenance.strategies.contract import (
     Effects,
     Factory,
     Node,
-    Setting,
     Strategy,
+    StrategySetting,
     Update,
     Wake,
     Work,
 )
-from headwater.maintenance.strategies.threads import Query, Threads, ViewChange, Yielded
+from headwater.maintenance.strategies.threads import ThreadQuery, Threads, ViewChange, Yielded
 from headwater.maintenance.strategies.wave_tables import WaveTables
 from headwater.maintenance.wave import wave as wave_of
 from headwater.model.names import Seq, TableName
@@ -60,7 +60,7 @@ class Polled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Poll:
+class WavePoll:
     """What happened after this position?"""
 
     after: int
@@ -105,7 +105,7 @@ class _Due(NamedTuple):
 class Waves:
     """The warehouse."""
 
-    def __init__(self, setting: Setting, every: float | None, p: int) -> None:
+    def __init__(self, setting: StrategySetting, every: float | None, p: int) -> None:
         self.setting = setting
         self._every = every
         self._p = p
@@ -155,7 +155,7 @@ class Waves:
 
     def _batch(self, sources: Sequence[Node]) -> ViewChange:
         before = dict(self._reached)
-        polls: list[Polled] = yield [Query(s, Poll(before[s])) for s in sources]
+        polls: list[Polled] = yield [ThreadQuery(s, WavePoll(before[s])) for s in sources]
         self._polling = False
         for source, polled in zip(sources, polls, strict=True):
             self._reached[source] = polled.position
@@ -178,6 +178,6 @@ class Waves:
                 return self._tables.outputs(end.value)
             question = wanted.question
             source = str(question.table.source)
-            found: Rows = yield Query(source, AsOf(question.table, *self._tables.keys(question), cut[source]))
+            found: Rows = yield ThreadQuery(source, AsOf(question.table, *self._tables.keys(question), cut[source]))
             answer = self._tables.answer(question, found.rows)
             yield Work()

@@ -46,7 +46,7 @@ SOON_SECONDS = 0.1
 
 
 @dataclass(eq=False)
-class Change:
+class BuildUnderWay:
     """Views to build (parents first), to drop, and to resume (parents first), in one step."""
 
     build: Sequence[ViewPlan]
@@ -93,7 +93,7 @@ class Change:
 class Ended:
     """A change is shown, or could not be made. `folders` are left for nobody."""
 
-    change: Change
+    change: BuildUnderWay
     error: HeadwaterError | None = None
     folders: Sequence[str] = ()
 
@@ -107,12 +107,12 @@ class Building:
     ) -> None:  # fmt: skip
         self._sources, self._loader, self._schedule, self._ledger = sources, loader, schedule, ledger
         self._tables, self._pool, self._meter, self._clock = tables, pool, meter, clock
-        self._change: Change | None = None
+        self._change: BuildUnderWay | None = None
         self._trouble: dict[ViewName, str] = {}
-        self._waiting: deque[Change] = deque()
+        self._waiting: deque[BuildUnderWay] = deque()
 
     @property
-    def change(self) -> Change | None:
+    def change(self) -> BuildUnderWay | None:
         """What is under way."""
         return self._change
 
@@ -135,11 +135,11 @@ class Building:
         changes = [*([self._change] if self._change is not None else []), *self._waiting]
         return [plan for change in changes for plan in (*change.build, *(v.plan for v in change.resume))]
 
-    def queue(self, change: Change) -> None:
+    def queue(self, change: BuildUnderWay) -> None:
         """Do this change after what is under way."""
         self._waiting.append(change)
 
-    def begin(self, change: Change) -> None:
+    def begin(self, change: BuildUnderWay) -> None:
         """Start a change; `step` takes it on."""
         assert self._change is None
         self._change, change.begun = change, self._clock.monotonic()
@@ -185,7 +185,7 @@ class Building:
 
     # ------------------------------------------------------------------ phases
 
-    def _resume(self, change: Change) -> Ended | None:
+    def _resume(self, change: BuildUnderWay) -> Ended | None:
         """Everything that had happened at the views' sources by the change's beginning must have a number: the
         correction that lets a view go on is part of it."""
         sources = {source for view in change.resume for source in view.plan.sources}
@@ -200,7 +200,7 @@ class Building:
             again.append((fresh, state))
         return self._manage(change, again, whole=True)
 
-    def _load_when_known(self, change: Change) -> Ended | None:
+    def _load_when_known(self, change: BuildUnderWay) -> Ended | None:
         """Choose L: a moment at which everything that has a number is known, new tables included."""
         if change.identities is None:
             return self._identify(change)
@@ -226,13 +226,13 @@ class Building:
         change.task = self._pool.submit(self._loader.load, order)
         return None
 
-    def _parents(self, change: Change) -> dict[ViewName, ManagedView]:
+    def _parents(self, change: BuildUnderWay) -> dict[ViewName, ManagedView]:
         """The maintained views that new ones read."""
         new = {plan.view.name for plan in change.build}
         names = {p for plan in change.build for p in plan.view.parents if p not in new}
         return {name: self._ledger.views[name] for name in sorted(names)}
 
-    def _identify(self, change: Change) -> Ended | None:
+    def _identify(self, change: BuildUnderWay) -> Ended | None:
         """Learn which columns the new views mean; from then on every poll compares."""
         if change.asking is None:
             change.asking = self._pool.submit(
@@ -255,7 +255,7 @@ class Building:
         self._sources.adopt(found, change.build)
         return None
 
-    def _manage_when_loaded(self, change: Change) -> Ended | None:
+    def _manage_when_loaded(self, change: BuildUnderWay) -> Ended | None:
         assert change.task is not None
         if not change.task.done():
             return None
@@ -270,7 +270,7 @@ class Building:
         assert point is not None
         return self._manage(change, [(one.view, first_state(one.view, one.versions, point.seq)) for one in loaded])
 
-    def _again_or_failed(self, change: Change, error: Exception) -> Ended | None:
+    def _again_or_failed(self, change: BuildUnderWay, error: Exception) -> Ended | None:
         if not isinstance(error, HeadwaterError):  # a defect of ours must not take the other views with it
             log.error("%s: a defect", ", ".join(change.names), exc_info=error)
             error = HeadwaterError(f"unexpected {type(error).__name__}: {error}")
@@ -281,7 +281,7 @@ class Building:
         return None
 
     def _manage(
-        self, change: Change, views: Sequence[tuple[ManagedView, ViewState]], whole: bool = False
+        self, change: BuildUnderWay, views: Sequence[tuple[ManagedView, ViewState]], whole: bool = False
     ) -> Ended | None:
         """The new views get managers, which catch up with what happened since."""
         lacking = self._schedule.lacks(view.plan for view, _ in views)
@@ -297,7 +297,7 @@ class Building:
         change.phase = "catching up"
         return self._join_when_near(change)
 
-    def _join_when_near(self, change: Change) -> Ended | None:
+    def _join_when_near(self, change: BuildUnderWay) -> Ended | None:
         """Choose J: from the next round on, the others wait for the new views too."""
         if any(self._sources.changes_after(manager.through) > NEARLY for manager in change.managers):
             return None
@@ -308,7 +308,7 @@ class Building:
         change.phase = "in step"
         return self._show_when_in_step(change)
 
-    def _show_when_in_step(self, change: Change) -> Ended | None:
+    def _show_when_in_step(self, change: BuildUnderWay) -> Ended | None:
         if any(m.catching_up for m in change.managers):
             return None
         merging, keys = self._schedule.merging, [m.key for m in change.managers]

@@ -15,7 +15,7 @@ from headwater.integrator.journal import Journal
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import TableSchema
-from headwater.runtime.change.building import Change, Ended
+from headwater.runtime.change.building import BuildUnderWay, Ended
 from headwater.runtime.change.requests import Answer, Request, say, unanswered
 from headwater.runtime.change.resuming import to_resume
 from headwater.runtime.clock import SYSTEM, Clock
@@ -80,7 +80,7 @@ class Serving:
         if self._current:
             self._answer(Answer("failed", "the run was stopped meanwhile", "run 'headwater apply' again"))
 
-    def step(self, change: Change | None, busy: bool) -> Change | None:
+    def step(self, change: BuildUnderWay | None, busy: bool) -> BuildUnderWay | None:
         """The next change to make, if there is one. `change` is the one under way, if the run is `busy` with one."""
         if self._planning is not None:
             return self._begin() if self._planning.done() else None
@@ -98,7 +98,7 @@ class Serving:
                 self._heal()
         return None
 
-    def here(self, request: Request) -> Change | None:
+    def here(self, request: Request) -> BuildUnderWay | None:
         """What is wanted by somebody who waits for it in this process."""
         return self._change(self._planner.plan(request))
 
@@ -124,7 +124,7 @@ class Serving:
             self._meter.note(f"loading again: {', '.join(lost)}")
             self._planning = self._pool.submit(self._planner.plan, Request("rebuild", views=lost))
 
-    def _begin(self) -> Change | None:
+    def _begin(self) -> BuildUnderWay | None:
         assert self._planning is not None
         planning, self._planning = self._planning, None
         try:
@@ -141,10 +141,10 @@ class Serving:
             self._finished(None)
         return change
 
-    def _change(self, planned: Planned) -> Change | None:
+    def _change(self, planned: Planned) -> BuildUnderWay | None:
         request, ledger = planned.request, self._ledger
         if planned.plans is None:
-            return Change([], [], resume=to_resume(ledger, self._journal, request.views))
+            return BuildUnderWay([], [], resume=to_resume(ledger, self._journal, request.views))
         build: dict[ViewName, ViewPlan] = {}
         for name, plan in planned.plans.items():
             state = ledger.shown(name) if name in ledger.views else None
@@ -156,7 +156,7 @@ class Serving:
         if not build and not drop:
             return None
         self._planner.adopt(planned)
-        return Change(list(build.values()), drop)
+        return BuildUnderWay(list(build.values()), drop)
 
     def _answer(self, said: Answer) -> None:
         if said != self._said:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from headwater.algebra.view import Aggregation, ViewDefinition
 from headwater.integrator.journal import Segment, read_changes, within
-from headwater.maintenance.aggregate import Batch, aggregate, auxiliary_schema, result_schema
+from headwater.maintenance.aggregate import GroupedDelta, aggregate, auxiliary_schema, result_schema
 from headwater.maintenance.keys import key_set
 from headwater.maintenance.wave import Ask, wave
 from headwater.model.changelog import COUNT, SEQ, UNFIT, consolidate, fold
@@ -315,7 +315,7 @@ def aggregating(work: AggregateWork) -> Callable[[Batches], Batches]:
         if not delta.num_rows and not (work.first and not work.aggregation.keys):
             return
         state = _state(work, delta)
-        rows, auxiliary = aggregate(work.aggregation, work.types, Batch(delta, state, work.hi, work.first))
+        rows, auxiliary = aggregate(work.aggregation, work.types, GroupedDelta(delta, state, work.hi, work.first))
         files = list(write_rows(work.target, auxiliary.to_batches()))
         table = rows.append_column(FILE, pa.nulls(rows.num_rows, pa.string()))
         yield from table.cast(out).to_batches(max_chunksize=65536)

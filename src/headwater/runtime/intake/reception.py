@@ -21,7 +21,7 @@ from headwater.runtime.view import own_identities
 from headwater.storage import Storage
 
 
-class Connections(Protocol):
+class SourceConnections(Protocol):
     """Connections to the sources, for one thread."""
 
     def source(self, name: str) -> Source: ...
@@ -34,7 +34,7 @@ class Reception:
 
     def __init__(
         self, pollers: Pollers, integration: Integration, watch: SchemaWatch, journal: Journal, ledger: Ledger,
-        storage: Storage, connect: Callable[[], Connections],
+        storage: Storage, connect: Callable[[], SourceConnections],
     ) -> None:  # fmt: skip
         self._pollers, self._integration, self._watch, self._journal = pollers, integration, watch, journal
         self._ledger, self._storage, self._connect = ledger, storage, connect

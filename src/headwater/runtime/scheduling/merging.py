@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headwater.integrator.relevance import Row
+from headwater.integrator.relevance import TiedRow
 from headwater.merge import (
     ActionList,
     Color,
@@ -48,10 +48,10 @@ class Actions:
 
 
 @dataclass(frozen=True)
-class Update:
+class OpenRow:
     """What a row of the table stands for. `about` are the tables that changed."""
 
-    row: Row
+    row: TiedRow
     about: tuple[str, ...]
     since: float
 
@@ -81,7 +81,7 @@ class Merging:
     def __init__(self, sequencing: Sequencing, clock: Clock = SYSTEM) -> None:
         self._sequencing, self._clock = sequencing, clock
         self._groups: list[Group] = []
-        self._updates: dict[int, Update] = {}
+        self._updates: dict[int, OpenRow] = {}
         self._numbered = Seq(0)
         self._seconds = 0.0
         self._open: dict[str, dict[int, None]] = {}
@@ -95,7 +95,7 @@ class Merging:
         return self._groups
 
     @property
-    def updates(self) -> Mapping[int, Update]:
+    def updates(self) -> Mapping[int, OpenRow]:
         """The rows that are not yet part of a cut."""
         return self._updates
 
@@ -146,7 +146,7 @@ class Merging:
 
     # ----------------------------------------------------------------- events
 
-    def relevance(self, rows: Sequence[Row], about: Mapping[str, Iterable[str]]) -> None:
+    def relevance(self, rows: Sequence[TiedRow], about: Mapping[str, Iterable[str]]) -> None:
         """REL: these rows are to come. `about` says of each view which of its tables changed."""
         started = time.perf_counter()
         for row in rows:
@@ -154,7 +154,7 @@ class Merging:
             group = self._joined(groups)  # a transaction over several sources can tie groups together
             number = int(row.hi)
             tables = dict.fromkeys(t for v in sorted(row.views) for t in about.get(v, ()))
-            self._updates[number] = Update(row, tuple(tables), self._clock.time())
+            self._updates[number] = OpenRow(row, tuple(tables), self._clock.time())
             self._left[number] = len(row.views)
             for view in row.views:
                 self._open[view][number] = None
@@ -223,7 +223,7 @@ class Merging:
             return None
         return self._updates[next(iter(waiting))].row.lo if waiting else self._numbered
 
-    def first_open(self, key: str) -> Update | None:
+    def first_open(self, key: str) -> OpenRow | None:
         """What a view waits for first: its oldest row that is not yet part of a cut."""
         number = next(iter(self._open.get(key, ())), None)
         return None if number is None else self._updates[number]

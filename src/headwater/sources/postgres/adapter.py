@@ -63,7 +63,7 @@ from headwater.model.source import (
 )
 from headwater.sources.postgres import capture, catalog, life, owners, parts
 from headwater.sources.postgres.catalog import PgTable
-from headwater.sources.postgres.connection import Connection, Connections
+from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.csv import Misfit
 from headwater.sources.postgres.identity import KnownTables
 from headwater.sources.postgres.poll import Span, Told, poll_statement, tell, xids_of
@@ -90,7 +90,7 @@ _PARTED = (
 class PostgresSource:
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
-        self._connections = Connections(spec)
+        self._connections = ConnectionPool(spec)
         self._known = KnownTables(spec.name)
         self._reader = Reader(self._connections, self._known)
         self._last: tuple[Snapshot, int] | None = None

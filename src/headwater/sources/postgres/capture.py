@@ -30,7 +30,7 @@ from headwater.model.names import TableName
 from headwater.model.source import SourceSpec
 from headwater.sources.postgres import grants, owners, parts
 from headwater.sources.postgres import schema as layout
-from headwater.sources.postgres.connection import Connection, Connections
+from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.triggers import (
     PARTITION_TRIGGERS,
     TRIGGERS,
@@ -158,7 +158,7 @@ def plan(connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableN
     return lines
 
 
-def install(connections: Connections, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]]) -> list[str]:
+def install(connections: ConnectionPool, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]]) -> list[str]:
     with connections.borrow() as connection:
         lines = plan(connection, spec, wanted)
         if lines:
@@ -276,7 +276,7 @@ def _check_name(connection: Connection) -> None:
 # ── remove ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def release(connections: Connections, spec: SourceSpec, keep: Sequence[tuple[str, str]]) -> list[str]:
+def release(connections: ConnectionPool, spec: SourceSpec, keep: Sequence[tuple[str, str]]) -> list[str]:
     """Table by table: short locks, and never two tables at once."""
     with connections.borrow() as connection:
         found = meta(connection)
@@ -293,7 +293,7 @@ def release(connections: Connections, spec: SourceSpec, keep: Sequence[tuple[str
         return lines
 
 
-def remove(connections: Connections, spec: SourceSpec) -> list[str]:
+def remove(connections: ConnectionPool, spec: SourceSpec) -> list[str]:
     with connections.borrow() as connection:
         found = meta(connection)
         if found is None:

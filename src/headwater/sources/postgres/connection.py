@@ -66,7 +66,7 @@ _OPTIONS = {"host": "host", "port": "port", "database": "dbname", "user": "user"
 """What a spec's options may say instead of the url, and libpq's word for it."""
 
 
-class Connections:
+class ConnectionPool:
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
         self._idle: list[Connection] = []

@@ -13,7 +13,7 @@ from headwater.model.errors import HeadwaterError, ValueUnfit
 from headwater.model.names import TableName
 from headwater.model.source import UNFIT
 from headwater.sources.postgres.catalog import PgTable
-from headwater.sources.postgres.connection import Connection, Connections
+from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.csv import Misfit, misfit_advice, read_csv, read_csv_with_misfits, shortened
 from headwater.sources.postgres.identity import KnownTables, may_have_moved
 from headwater.sources.postgres.sql import key_of
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    def __init__(self, connections: Connections, known: KnownTables) -> None:
+    def __init__(self, connections: ConnectionPool, known: KnownTables) -> None:
         self._connections = connections
         self.known = known
 

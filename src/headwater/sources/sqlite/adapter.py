@@ -40,7 +40,7 @@ from headwater.sources.sqlite import log as change_log
 from headwater.sources.sqlite.asof import Scan
 from headwater.sources.sqlite.files import BUSY_SECONDS, Connection, SqliteFile, literal, quote
 from headwater.sources.sqlite.known import SETUP, Watch
-from headwater.sources.sqlite.life import Log, Moment
+from headwater.sources.sqlite.life import LifeMoment, Log
 from headwater.sources.sqlite.owners import Owner, registered
 from headwater.sources.sqlite.read import Table
 from headwater.sources.sqlite.tables import LiveTable, live_tables
@@ -171,7 +171,7 @@ class SqliteSource:
         with self._file.reading() as connection:
             self._watch.look(connection)
             log = life.read_log(connection, self._owner.id)
-        return Moment(log.last, log.generation, log.at_asked).position
+        return LifeMoment(log.last, log.generation, log.at_asked).position
 
     def waiting(self, after: Position) -> int:
         with self._file.reading() as connection:
@@ -252,7 +252,7 @@ class SqliteSource:
 
     def _as_of(
         self, connection: Connection, at: Position, tables: Mapping[TableName, Sequence[str]]
-    ) -> tuple[Moment, Log, list[Table]]:
+    ) -> tuple[LifeMoment, Log, list[Table]]:
         """Everything a read relies on, found to be so in its own read transaction."""
         try:
             known = self._watch.look(connection)

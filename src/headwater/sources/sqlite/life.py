@@ -26,7 +26,7 @@ def _witness(at: float, salt: int) -> str:
 
 
 @dataclass(frozen=True)
-class Moment:
+class LifeMoment:
     """A position, read."""
 
     id: int
@@ -36,7 +36,7 @@ class Moment:
     @staticmethod
     def at(number: int, generation: str, at: float, salt: int) -> Position:
         """The position of a change."""
-        return Moment(number, generation, _witness(at, salt)).position
+        return LifeMoment(number, generation, _witness(at, salt)).position
 
     @property
     def position(self) -> Position:
@@ -69,15 +69,15 @@ def read_log(connection: Connection, owner: str, asked: int | None = None) -> Lo
     return Log(generation, max(trimmed, own or 0), last, witness, frozenset(json.loads(tables or "[]")))
 
 
-def parse(position: Position) -> Moment:
+def parse(position: Position) -> LifeMoment:
     number, _, rest = position.partition(":")
     generation, _, witness = rest.partition(":")
     if not number.isdecimal():
         raise ConfigError(f"{position!r} is not a position of a SQLite source")
-    return Moment(int(number), generation, witness)
+    return LifeMoment(int(number), generation, witness)
 
 
-def held(log: Log, position: Position, what: str) -> Moment:
+def held(log: Log, position: Position, what: str) -> LifeMoment:
     """The moment a position names, if it is one of this past and the log, read for it, still reaches back to it."""
     asked = parse(position)
     if asked.generation != log.generation:

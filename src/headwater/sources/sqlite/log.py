@@ -14,7 +14,7 @@ from headwater.model.names import Position, TableName
 from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Poll
 from headwater.sources.sqlite.files import Connection, SqliteFile
 from headwater.sources.sqlite.layout import TAGS
-from headwater.sources.sqlite.life import Log, Moment, held, parse, read_log
+from headwater.sources.sqlite.life import LifeMoment, Log, held, parse, read_log
 from headwater.sources.sqlite.owners import Owner, Registered, let_go, registered, write
 from headwater.sources.sqlite.read import Part, Shape, Table
 from headwater.sources.sqlite.unfit import with_unfit
@@ -27,7 +27,7 @@ _ID = "__id"
 
 
 def poll(
-    connection: Connection, tables: Sequence[tuple[Table, Sequence[str]]], log: Log, after: Moment, limit: int
+    connection: Connection, tables: Sequence[tuple[Table, Sequence[str]]], log: Log, after: LifeMoment, limit: int
 ) -> Poll:
     """Inside one read transaction, which found `after` to be of this past."""
     start, last = after.id, log.last
@@ -70,7 +70,7 @@ def poll(
         if number == start:
             return after.position
         row = int(np.searchsorted(ids, number))
-        return Moment.at(number, log.generation, found.column("at")[row].as_py(), found.column("salt")[row].as_py())
+        return LifeMoment.at(number, log.generation, found.column("at")[row].as_py(), found.column("salt")[row].as_py())
 
     before = {str(labels[n]): position(ends_before[n]) for n in tags}
     return Poll(position(end), transactions, changes, end < last, before)
