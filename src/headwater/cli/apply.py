@@ -32,7 +32,7 @@ def apply(
 
     Compares views/ with what is maintained, shows what would be done and what it costs, and does it once confirmed. A
     running 'headwater run' picks it up without stopping: new and changed views are loaded in the background, catch up,
-    and appear in one step, together. Ctrl-C then leaves it to the run, which goes on with it. If nothing runs, it is
+    and appear in one step, together. Ctrl-C then leaves it to the run, which completes it. If nothing runs, it is
     done here and now.
 
     Examples:  headwater apply   ·   headwater apply --yes

@@ -295,9 +295,7 @@ def record(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("history.jsonl"),
     last: Annotated[
         int | None,
-        typer.Option(
-            "--last", min=1, help="Only the last so many transactions, or a few more: states are not cut in two."
-        ),
+        typer.Option("--last", min=1, help="Only the last N transactions, or a few more where a state covers several."),
     ] = None,
     project: Project = HERE,
 ) -> None:

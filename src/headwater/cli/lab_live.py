@@ -42,7 +42,7 @@ def live(
         float | None, typer.Option("--seconds", min=0, help="How long to follow the sources.", show_default="10")
     ] = None,
     transactions: Annotated[
-        int | None, typer.Option("--transactions", min=1, help="Follow them until so many have been seen.")
+        int | None, typer.Option("--transactions", min=1, help="Stop after this many transactions.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Also write the history, for 'headwater lab check'.")
@@ -87,7 +87,7 @@ def live(
 
 @dataclass(frozen=True)
 class Limit:
-    """When a run has seen enough: after so many seconds, or so many transactions, whatever comes first."""
+    """When a run has seen enough: after a number of seconds or of transactions, whichever comes first."""
 
     seconds: float | None
     transactions: int | None

@@ -17,9 +17,9 @@ from headwater.cli.screen import messages, plain, results, said
 from headwater.cli.values import field, text, to_json
 from headwater.cli.warned import heard, warn
 
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="Show at most N rows.")]
 NEWEST = 20
-"""`log` on a terminal shows so many transactions unless asked for others."""
+"""How many transactions `log` shows on a terminal unless asked for others."""
 
 
 def read(

@@ -10,8 +10,8 @@ from headwater.runtime.reading.recording import Recording
 
 
 def recorded(recording: Recording) -> History:
-    """Each source's transactions are numbered from 1; a state covers those since the one before; a cut shows of each
-    view the first so many."""
+    """Each source's transactions are numbered from 1; a state covers those since the one before; a cut shows a prefix
+    of them in each view."""
     history = History(
         {table: tuple(schema.names) for table, schema in recording.schemas.items()},
         tuple(recording.views),

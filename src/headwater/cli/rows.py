@@ -22,7 +22,7 @@ from headwater.cli.screen import messages, results
 from headwater.cli.values import field, records, text, to_json
 
 SHOWN = 100
-"""A terminal gets so many rows unless asked for more; pipes and JSON get all."""
+"""How many rows a terminal shows unless asked for more; pipes and JSON get all."""
 NARROW = 16
 """A folded column is at least so wide: narrower ones are hard to read."""
 GAP = 3

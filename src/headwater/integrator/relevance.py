@@ -69,7 +69,7 @@ def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = 
         places = np.flatnonzero(own)
         begins[places[1:]] |= sets[places[1:]] != sets[places[:-1]]
         begins[places[0]] = True
-        for n in every:  # whoever goes on after the multiple begins a row there
+        for n in every:  # after the multiple a new row begins
             begins[places[seqs[places] > hi // n * n][:1]] = True
     order = np.argsort(sets, kind="stable")
     starts = np.flatnonzero(begins[order])  # every set's first transaction begins a row

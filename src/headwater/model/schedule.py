@@ -30,7 +30,7 @@ _INTERVAL = re.compile(r"(?:every\s+)?([0-9]{1,9})\s*([a-z]+)|every\s+([a-z]+)")
 
 @dataclass(frozen=True)
 class Interval:
-    """Every so many seconds, at least one, counted from 1970 so that it does not matter who counts."""
+    """A fixed number of seconds, at least one, counted from 1970, so every process agrees on the due times."""
 
     seconds: int
 

@@ -21,7 +21,7 @@ from headwater.warehouse.cuts import CutLog
 
 @dataclass(frozen=True)
 class Machinery:
-    """`storage` is the warehouse's: one object for all who write, because whoever holds the lock guards it. `cancel`
+    """`storage` is the warehouse's: one object for all writers, because the lock's holder guards it. `cancel`
     makes what is being computed end, it does not matter how."""
 
     storage: Storage

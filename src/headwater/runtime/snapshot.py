@@ -1,4 +1,4 @@
-"""A run at one moment, as frozen values: what displays, the report and whoever watches a run are given."""
+"""A run at one moment, as frozen values: what displays and the report are given."""
 
 from __future__ import annotations
 

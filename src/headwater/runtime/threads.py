@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 6.0
 
 
 def pool(name: str, width: int) -> ThreadPoolExecutor:
-    """Named threads, so that whoever looks at a process sees what they are for."""
+    """Named threads: a dump of the process shows what each is for."""
     return ThreadPoolExecutor(width, thread_name_prefix=f"{PREFIX}{name}")
 
 

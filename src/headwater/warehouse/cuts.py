@@ -63,7 +63,7 @@ class ViewState:
     through: Seq = field(default=Seq(0))
     """The last transaction its tables hold; those after `seq` wait there until the other views have them too."""
     every: int = 1
-    """Every so many transactions are a state of a complete view."""
+    """Of a complete view: every N-th transaction is one of its states."""
     refreshed: float = 0.0
     """When a periodic view was last recomputed, seconds since 1970."""
     resumable: bool = False

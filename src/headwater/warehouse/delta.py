@@ -48,7 +48,7 @@ def committed(table: DeltaTable, commit: Callable[[], object]) -> bool:
 
 
 def mark(table: DeltaTable, fence: int) -> bool:
-    """A commit that changes nothing but the version: whoever read an earlier one cannot commit any more."""
+    """A commit that changes nothing but the version, so a writer that read an earlier one can no longer commit."""
     options = only_next(fence)
     return committed(
         table, lambda: table.create_write_transaction([], "append", table.schema(), commit_properties=options)

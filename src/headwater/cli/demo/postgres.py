@@ -16,7 +16,7 @@ from headwater.model.errors import HeadwaterError, UsageError
 
 PORT = 5432
 LONGEST_SOCKET = 100
-"""A socket's path may have about so many bytes; a longer folder is reached through a link."""
+"""The longest path of a socket, in bytes; a longer folder is reached through a link."""
 
 
 class Postgres:

@@ -8,7 +8,7 @@
 
 Rows stand with their counts; what JSON has no word for is an object with one key, {"decimal": "1.20"}. Transactions
 stand in the order of their commits, numbered source by source from 1, states in the order of the warehouse's. States
-are what readers could ask for. Cuts are what they saw: of each view, what the first so many transactions make of it.
+are what readers could ask for. Cuts are what they saw: each view after the first N transactions, with an N of its own.
 """
 
 from __future__ import annotations

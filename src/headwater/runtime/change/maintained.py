@@ -1,6 +1,6 @@
 """The views that are maintained, as they were when they were loaded, whatever has become of their files.
 
-`run` does not drop or replace anything by itself: it goes on with what there is, builds what is new, and says what
+`run` drops and replaces nothing by itself: it maintains what there is, builds what is new, and says what
 differs from views/. `apply` makes the difference go away.
 """
 

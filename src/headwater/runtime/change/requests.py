@@ -23,7 +23,7 @@ FOLDER = "requests"
 _ANSWER = ".answer.json"
 OLD_SECONDS = 3600.0
 UNSEEN = "waiting for the run"
-"""The phase in which leaving withdraws the request; after it, the run goes on with it."""
+"""The phase in which Ctrl-C withdraws the request; later the run completes it anyway."""
 HERE_AND_NOW = "nothing runs: doing it here"
 
 

@@ -22,7 +22,7 @@ from headwater.runtime.view import ManagedView
 from headwater.warehouse.layout import log_folder
 
 ROWS_PER_PART = 4_000
-"""A batch gets one more Spark task for every so many changes, up to the cores there are."""
+"""The number of changes per Spark task of a batch; there are never more tasks than cores."""
 
 UNKNOWN_ROWS = 1_000_000
 """What a table without statistics is taken to hold: better to ask for a few keys than to read everything."""

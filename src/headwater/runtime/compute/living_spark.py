@@ -1,7 +1,7 @@
 """A Spark session that outlives its JVM.
 
 All state is in the warehouse and at the sources, so a JVM that was killed costs the time to start another one and
-nothing else: whoever needs Spark asks here each time, and what was being computed is computed again.
+nothing else: every user of Spark asks here each time, and what was being computed is computed again.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def wanted(plans: Sequence[ViewPlan]) -> dict[TableName, TableCopy]:
 
 @dataclass(frozen=True)
 class StagedCut:
-    """The cut that is copied. `owner` names a copy for one purpose only; without it, whoever wants the same goes on
-    with it."""
+    """The cut that is copied. `owner` names a copy for one purpose only; without it, every load of the same cut
+    shares the copy."""
 
     seq: Seq
     positions: Mapping[SourceName, Position]

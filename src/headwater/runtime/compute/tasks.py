@@ -94,7 +94,7 @@ class WaveWork:
     """The columns the view was loaded from: answers about others are refused."""
     parts: int = 1
     every: int = 1
-    """Every so many transactions are a state of the view; 0: the whole batch is one."""
+    """Every N-th transaction is a state of the view; 0 makes the whole batch one state."""
 
     def labels(self, seqs: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The state that first shows each transaction. What lies beyond the batch keeps its number."""

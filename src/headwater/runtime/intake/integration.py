@@ -19,7 +19,7 @@ from headwater.runtime.steps import Step, reached
 GATHER_SECONDS = 0.3
 """So long the first poll of a round waits for the others."""
 BEHIND_BATCHES = 4
-"""A source whose views are so many batches behind is not asked for more."""
+"""A source is not polled while its views are this many batches behind."""
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ class SourceState:
 
 @dataclass(frozen=True)
 class PollScope:
-    """What a source is asked about: the columns of its tables that views use, about so many transactions, and which
-    columns are meant."""
+    """What a source is asked about: the columns of its tables that views use, about how many transactions at
+    most, and which columns the names stand for."""
 
     tables: Mapping[TableName, Sequence[str]]
     limit: int

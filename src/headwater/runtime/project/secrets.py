@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 HIDDEN = "***"
 _SURE = 8
-"""A secret of so many characters is no word of a message by chance; a shorter one is hidden where it stands alone."""
+"""A secret this long is not part of a message by chance; a shorter one is hidden only where it is a whole word."""
 
 _URL = re.compile(r"(\w+://[^\s:/@]*):\S*@")
 _PARAMETER = re.compile(r"(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&]+)")

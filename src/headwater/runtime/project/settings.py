@@ -20,7 +20,7 @@ class WarehouseSettings(Struct, frozen=True):
         Meta(min_length=1, description="a folder relative to this file, or an object-store URL (s3://bucket/folder)"),
     ] = "warehouse"
     history: Annotated[
-        int, Meta(ge=0, description="the states after each of the last so many transactions stay readable")
+        int, Meta(ge=0, description="how many of the newest transactions keep a readable state each")
     ] = 100_000
     publish_seconds: Annotated[
         float, Meta(ge=0, description="refresh the plain tables this often; 0: on 'headwater publish'")
@@ -37,12 +37,10 @@ class RunSettings(Struct, frozen=True):
     """[run]"""
 
     poll_seconds: Annotated[float, Meta(ge=0.01, description="how often a quiet source is asked for news")] = 0.2
-    batch_changes: Annotated[int, Meta(ge=1, description="a batch takes in at most about so many changed rows")] = (
-        500_000
-    )
-    parallel: Annotated[int, Meta(ge=1, description="so many batches of one view are computed at once")] = 2
+    batch_changes: Annotated[int, Meta(ge=1, description="about how many changed rows a batch takes at most")] = 500_000
+    parallel: Annotated[int, Meta(ge=1, description="how many batches of one view are computed at once")] = 2
     managers: Annotated[
-        int, Meta(ge=1, description="so many batches of all views together; 1: one view after the other")
+        int, Meta(ge=1, description="how many batches of all views together; 1: one view after the other")
     ] = 8
     sequencing: Annotated[
         Literal["dependency", "sequential", "batched"],
@@ -58,9 +56,7 @@ class RunSettings(Struct, frozen=True):
     parts_seconds: Annotated[
         float, Meta(ge=0, description="so long the parts of a global transaction wait for each other")
     ] = 10.0
-    chunk_rows: Annotated[int, Meta(ge=1, description="first loads read tables in parts of about so many rows")] = (
-        250_000
-    )
+    chunk_rows: Annotated[int, Meta(ge=1, description="about how many rows a first load reads at a time")] = 250_000
     lost_history: Annotated[
         Literal["halt", "reload"],
         Meta(

@@ -76,7 +76,7 @@ class Recording:
 
 
 def record(project: Project, names: Sequence[str] = (), last: int | None = None) -> Recording:
-    """The last so many transactions (all that are kept, if None) of these views (all of them, if none)."""
+    """The last `last` transactions (None: all that are kept) of these views (empty: all of them)."""
     cut = project.cut()
     chosen = [cut.named(n) for n in names] or list(cut.views)
     views = _with_parents(chosen, project.views())
@@ -92,7 +92,7 @@ def record(project: Project, names: Sequence[str] = (), last: int | None = None)
     cuts = _cuts(project, states, oldest)
     if partial:
         while last is not None and len(cuts) > 2 and min(cuts[1].shows.values()) <= hi - last:
-            cuts = cuts[1:]  # at least so many transactions: a state that skips some is not cut in two
+            cuts = cuts[1:]  # at least `last` transactions: a state that skips some is not cut in two
         begin = cuts[0].shows if cuts else dict.fromkeys(states, hi)
     else:
         begin = dict.fromkeys(states, max(oldest, hi - last) if last is not None else oldest)

@@ -33,7 +33,7 @@ class Batch:
 
 @dataclass
 class Family:
-    """`step`: bounds are multiples of it where possible, because some member shows every so many transactions."""
+    """`step`: bounds are multiples of it where possible, because some member shows every N-th transaction."""
 
     step: int = 1
     bounds: list[Seq] = field(default_factory=list)

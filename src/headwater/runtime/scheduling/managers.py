@@ -142,8 +142,8 @@ class Joining:
 
 @dataclass(frozen=True)
 class Limits:
-    """`changes`: about so many in a batch. `at_once`: so many batches are computed at a time, `parallel` of them of one
-    view."""
+    """`changes`: about how many a batch takes. `at_once`: how many batches are computed at a time, of which `parallel`
+    may be of one view."""
 
     changes: int
     at_once: int
