@@ -36,7 +36,7 @@ from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.reading.order import disorder
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut
-from headwater.warehouse.reading import Pinned
+from headwater.warehouse.reading import Pinned, count_rows
 from headwater.warehouse.table import ChangelogTable
 
 SHOWN = 20
@@ -87,13 +87,8 @@ class Verifier:
 
     def _verify(self, plan: ViewPlan, pinned: Pinned, staged: Staging) -> Verification:
         try:
-            expected = self._expected(plan, pinned.seq, staged).persist()
-            actual = read_frame(self._spark, self._storage, pinned).persist()
-            missing = expected.exceptAll(actual).toArrow().to_pylist()
-            extra = actual.exceptAll(expected).toArrow().to_pylist()
-            total = actual.count()
-            expected.unpersist()
-            actual.unpersist()
+            expected = self._expected(plan, pinned.seq, staged)
+            missing, extra = _compared(expected, read_frame(self._spark, self._storage, pinned))
         except PySparkException as error:
             raise translated(error) from error
         floats = [f.name for f in plan.columns if pa.types.is_floating(f.type)]
@@ -103,7 +98,7 @@ class Verifier:
             plan.view.name,
             pinned.seq,
             not missing and not extra,
-            total,
+            count_rows(self._storage, pinned, None) or 0,
             missing[:SHOWN],
             extra[:SHOWN],
             len(missing) + len(extra),
@@ -132,6 +127,18 @@ class Verifier:
         """The table at `seq`: its copy, less what came after."""
         segments = self._journal.between(seq, staged.seq)
         return undone(self._spark, staged.table(table), read_changes(self._storage, segments, table, seq, staged.seq))
+
+
+def _compared(expected: DataFrame, actual: DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows that one has more often than the other; each is computed once."""
+    both = expected.withColumn(COUNT, F.lit(1)).union(actual.withColumn(COUNT, F.lit(-1)))
+    rows = both.groupBy(*map(quoted, expected.columns)).agg(F.sum(COUNT).alias(COUNT)).where(F.col(COUNT) != 0)
+    differing = rows.toArrow().to_pylist()
+    missing = [row for row in differing for _ in range(row[COUNT])]
+    extra = [row for row in differing for _ in range(-row[COUNT])]
+    for row in differing:
+        del row[COUNT]
+    return missing, extra
 
 
 def _with_parents(plans: Sequence[ViewPlan]) -> list[ViewPlan]:
