@@ -12,10 +12,12 @@ can be decoded, so that a test may ask the server itself in which order transact
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +40,8 @@ class PostgresServer:
         self.timed = timed
         self._data = folder.resolve() / "pgdata"
         self._data.mkdir(parents=True)
-        self._wheel = _Wheel(self._data, cleanup_mode=None)
+        with _one_at_a_time():  # on a new machine the wheel adds its user, and test processes start together
+            self._wheel = _Wheel(self._data, cleanup_mode=None)
         self._wheel.ensure_pgdata_inited()
         (self._data / "pg_hba.conf").write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
         self.host = "127.0.0.1"
@@ -96,6 +99,13 @@ def postgres_server(tmpdir: str | os.PathLike[str], timed: bool = True) -> Itera
         yield server
     finally:
         server.stop()
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    with open(Path(tempfile.gettempdir()) / "headwater-tests-pgserver.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _free_port() -> int:

@@ -24,6 +24,7 @@ from headwater.maintenance.strategies.contract import (
     Update,
     Wake,
     Work,
+    kind_of,
     weight_of,
 )
 from headwater.model.errors import HeadwaterError, UsageError
@@ -257,7 +258,7 @@ class _Player:
 
     def _log(self, message: _Flying, arrived: float | None) -> None:
         body = message.body
-        kind, about = type(body).__name__.lower(), getattr(body, "about", ())
+        kind, about = kind_of(body), getattr(body, "about", ())
         if isinstance(body, Update):
             about = (body.label,)
         size = weight_of(body.value if isinstance(body, Answer) else body)

@@ -49,6 +49,7 @@ from headwater.maintenance.strategies.contract import (
     Update,
     Wake,
     Work,
+    kind_of,
 )
 from headwater.model.errors import UsageError
 from headwater.model.names import TableName
@@ -194,7 +195,7 @@ class Live:
             if isinstance(effect, Ask):
                 self._send(node, effect.source, "question", effect)
             elif isinstance(effect, Send):
-                self._send(node, effect.to, type(effect.body).__name__.lower(), effect.body)
+                self._send(node, effect.to, kind_of(effect.body), effect.body)
             elif isinstance(effect, Wake):
                 self._wakes.append((time.time() + effect.after, next(self._number), node, effect.body))
             elif isinstance(effect, Work):

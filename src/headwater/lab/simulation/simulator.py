@@ -34,6 +34,7 @@ from headwater.maintenance.strategies.contract import (
     Update,
     Wake,
     Work,
+    kind_of,
     weight_of,
 )
 
@@ -262,7 +263,7 @@ class Simulation:
         elif isinstance(effect, Send):
             body = effect.body
             about = getattr(body, "about", ())
-            self._send(node, effect.to, type(body).__name__.lower(), body, body.weight, about)
+            self._send(node, effect.to, kind_of(body), body, body.weight, about)
         else:
             assert isinstance(effect, Wake)
             self._at(self.now + effect.after, self._arrive, (node, node, effect.body))

@@ -131,6 +131,10 @@ class AcknowledgedQuery(NamedTuple):
     def about(self) -> tuple[Label, ...]:
         return self.ask.about
 
+    @property
+    def kind(self) -> str:
+        return "query"
+
 
 class Reply(NamedTuple):
     """An answer, on its way back."""

@@ -152,6 +152,11 @@ def weight_of(value: Any) -> int:
     return weight(value) if isinstance(value, Bag) else int(value.weight)
 
 
+def kind_of(body: Any) -> str:
+    """What histories call a message with this body: what it says itself, else the name of its class."""
+    return str(getattr(body, "kind", type(body).__name__.lower()))
+
+
 class Send(NamedTuple):
     """A message to another process; `body` has a `weight`."""
 

@@ -92,6 +92,10 @@ class NumberedDelta(NamedTuple):
     def weight(self) -> int:
         return self.update.weight + len(self.before)
 
+    @property
+    def kind(self) -> str:
+        return "numbered"
+
 
 class Token(NamedTuple):
     """δAVj on its way round the ring, from `origin` back to it."""
@@ -111,6 +115,10 @@ class PartitionMerge(NamedTuple):
 
     label: Label
     weight: int = 1
+
+    @property
+    def kind(self) -> str:
+        return "merge"
 
 
 # The PCs

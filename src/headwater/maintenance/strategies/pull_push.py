@@ -71,6 +71,10 @@ class PullRequest(NamedTuple):
     def weight(self) -> int:
         return 2
 
+    @property
+    def kind(self) -> str:
+        return "request"
+
 
 class Forward(NamedTuple):
     """δV_frwrd_msg. `about` are the updates that it carries."""

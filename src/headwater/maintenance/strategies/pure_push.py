@@ -99,6 +99,10 @@ class PushedBatch(NamedTuple):
     def weight(self) -> int:
         return 3 + sum(tagged.weight for tagged in self.tuples)
 
+    @property
+    def kind(self) -> str:
+        return "batch"
+
 
 class PushedCut(NamedTuple):
     """The k-th cut of a source is due. `settled` once whatever else happens at this moment has happened."""
