@@ -27,6 +27,7 @@ from headwater.algebra.view import UNTYPED, Equality, ViewDefinition
 from headwater.model.conditions import Condition, Operator, Scalar
 from headwater.model.errors import ViewSqlError
 from headwater.model.names import TableName
+from headwater.model.schema import Column, TableSchema
 
 _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",
@@ -97,7 +98,7 @@ def _equality(node: exp.Expr, scope: Scope) -> Equality | None:
 def comparable(a: pa.DataType, b: pa.DataType) -> bool:
     """Whether values of the two types are equal in every engine or in none. A type not known yet may be: ask again when
     it is."""
-    kinds = _kind(a), _kind(b)
+    kinds = kind_of(a), kind_of(b)
     if UNTYPED in (a, b):
         return all(kinds)
     if kinds[0] == "timestamp" == kinds[1]:
@@ -116,7 +117,7 @@ def check_equalities(view: ViewDefinition, schemas: Mapping[TableName, pa.Schema
                 f"{view.file}:{view.line}: view {view.name}: {a} is {left} and {b} is {right}, which cannot be joined",
                 "cast the column in the view that is read, such as CAST(x AS BIGINT) AS x",
             )
-        if not {_kind(left), _kind(right)} <= {"integer", "decimal"}:
+        if not {kind_of(left), kind_of(right)} <= {"integer", "decimal"}:
             continue
         whole, scale = (max(digits(left)[n], digits(right)[n]) for n in (0, 1))
         if whole + scale > 38:
@@ -142,7 +143,7 @@ def _narrower(a: tuple[str, pa.DataType], b: tuple[str, pa.DataType]) -> str:
     return f"CAST({name.rpartition('.')[2]} AS DECIMAL({digits(other)[0] + scale}, {scale}))"
 
 
-def _kind(kind: pa.DataType) -> str:
+def kind_of(kind: pa.DataType) -> str:
     types = pa.types
     tests = {
         "integer": types.is_integer,
@@ -168,6 +169,19 @@ def _column(node: exp.Expr, scope: Scope) -> tuple[Bound, str, pa.DataType] | No
     return bound, column.name, column.type
 
 
+def pushed_conditions(parts: Sequence[exp.Expr], table: TableName, columns: tuple[Column, ...]) -> list[Condition]:
+    """Those of the conjuncts that the source of a table can decide alone; they speak of these columns, without an
+    alias."""
+    bound = Bound(0, "", TableSchema(table, columns), ())
+    scope = Scope((bound,), ())
+    found: list[Condition] = []
+    for part in parts:
+        if all(bound.schema.column(c.name) is not None for c in part.find_all(exp.Column)):
+            said = _conditions(part.unnest(), scope)
+            found += [c for c in (said[1] if said else []) if c not in found]
+    return found
+
+
 def _conditions(node: exp.Expr, scope: Scope) -> tuple[Bound, list[Condition]] | None:
     """The conditions on one occurrence that `node` says, if it says nothing else."""
     inner = node.this.unnest() if isinstance(node, exp.Not) else node
@@ -176,7 +190,7 @@ def _conditions(node: exp.Expr, scope: Scope) -> tuple[Bound, list[Condition]] |
     said = _column(inner, scope)
     if said is not None:
         bound, name, kind = said
-        return (bound, [Condition(name, "=", inner is node)]) if _kind(kind) == "bool" else None
+        return (bound, [Condition(name, "=", inner is node)]) if kind_of(kind) == "bool" else None
     if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
         tested = _column(inner.this, scope)
         if tested is None or tested[2] == UNTYPED:
@@ -202,7 +216,7 @@ def _compared(parts: list[tuple[exp.Expr, Operator, exp.Expr]], scope: Scope) ->
             return None
         bound, name, kind = said
         value = _value(literal, kind)
-        if value is None or (operator not in ("=", "<>") and _kind(kind) in ("text", "bool")):
+        if value is None or (operator not in ("=", "<>") and kind_of(kind) in ("text", "bool")):
             return None
         conditions.append(Condition(name, operator, value))
     return bound, conditions
@@ -221,7 +235,7 @@ def _member(node: exp.In, scope: Scope) -> tuple[Bound, list[Condition]] | None:
 def _value(node: exp.Expr, kind: pa.DataType) -> Scalar | None:
     """The value a literal has in a column of this type; None if it is no literal or the type cannot hold it exactly."""
     node = node.unnest()
-    name = _kind(kind)
+    name = kind_of(kind)
     if name == "bool":
         return bool(node.this) if isinstance(node, exp.Boolean) else None
     if name == "text":

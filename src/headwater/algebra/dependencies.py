@@ -13,6 +13,7 @@ from sqlglot import exp
 from headwater.algebra.names import pick
 from headwater.algebra.refusals import check
 from headwater.algebra.statements import ParsedView
+from headwater.algebra.trees import view_mentions
 from headwater.model.errors import ViewSqlError
 from headwater.model.names import ViewName
 
@@ -43,20 +44,20 @@ def in_order(parsed: Sequence[ParsedView]) -> list[ParsedView]:
 def _mentions(parsed: ParsedView, names: Collection[str]) -> dict[ViewName, exp.Table]:
     """The views it reads, each with its first mention."""
     try:
-        select = check(parsed)
+        check(parsed)
     except ViewSqlError:
         return {}
     found: dict[ViewName, exp.Table] = {}
-    for table in _tables(select):
-        meant = pick(names, table.name, str) if len(table.parts) == 1 else []
+    for table in _tables(parsed.select):
+        meant = pick(names, table.name, str)
         if len(meant) == 1:
             found.setdefault(ViewName(meant[0]), table)
     return found
 
 
-def _tables(select: exp.Select) -> list[exp.Table]:
-    """As written, from left to right."""
-    return sorted(select.find_all(exp.Table), key=lambda table: int(table.this.meta.get("start", 0)))
+def _tables(query: exp.Expr) -> list[exp.Table]:
+    """The names that may be views, as written, from left to right."""
+    return sorted(view_mentions(query), key=lambda table: int(table.this.meta.get("start", 0)))
 
 
 def _circle(views: Mapping[str, ParsedView], reads: Mapping[str, Mapping[ViewName, exp.Table]]) -> ViewSqlError:

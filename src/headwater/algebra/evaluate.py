@@ -15,6 +15,7 @@ from headwater.algebra.bag import Bag, Relation, Row
 from headwater.algebra.expressions import compiled
 from headwater.algebra.view import AggregateCall, Aggregation, Occurrence, Output, ViewDefinition
 from headwater.model.conditions import Condition
+from headwater.model.errors import ViewSqlError
 from headwater.model.names import TableName, ViewName, view_table
 
 Value = Any
@@ -25,6 +26,11 @@ DIGITS = 76
 
 def evaluate(view: ViewDefinition, tables: Mapping[TableName, Relation | Iterable[Mapping[str, Value]]]) -> Bag:
     """The view's rows (in the order of `view.columns`) over these tables; a table is a relation or rows as mappings."""
+    if view.tree is not None:
+        raise ViewSqlError(
+            f"view {view.name} is more than joins and one grouping, which is all that is evaluated here",
+            "name views that join and group",
+        )
     with decimal.localcontext(prec=DIGITS):
         columns, core = _core(view, tables)
         for text in view.residual:

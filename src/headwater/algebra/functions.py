@@ -34,6 +34,9 @@ GENERATORS = _words(
     """
 )
 
+UNNESTING = ("explode", "posexplode", "inline", "stack", "json_tuple", "unnest", "variant_explode")
+"""The generators that may stand in FROM, each also as `…_outer`."""
+
 MAINTAINED: dict[type[exp.Expr], AggregateFunction] = {
     exp.Count: "count",
     exp.Sum: "sum",
@@ -41,7 +44,7 @@ MAINTAINED: dict[type[exp.Expr], AggregateFunction] = {
     exp.Min: "min",
     exp.Max: "max",
 }
-"""The aggregates that views maintain."""
+"""The aggregates whose groups can be continued from what they keep."""
 
 OTHER_AGGREGATES = _words(
     """
@@ -58,18 +61,6 @@ OTHER_AGGREGATES = _words(
     tuple_union_agg_integer var_pop var_samp variance vector_avg vector_sum
     """
 )
-
-INSTEAD = {
-    "mean": "write AVG(x)",
-    "count_if": "write COUNT(CASE WHEN condition THEN 1 END)",
-    "bool_and": "write MIN(condition)",
-    "every": "write MIN(condition)",
-    "bool_or": "write MAX(condition)",
-    "some": "write MAX(condition)",
-    "any": "write MAX(condition)",
-    "approx_count_distinct": "write COUNT(DISTINCT x)",
-}
-"""What to write in place of some of the other aggregates."""
 
 
 def function_name(node: exp.Expr) -> str:

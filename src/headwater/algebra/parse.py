@@ -18,10 +18,11 @@ from headwater.algebra.conditions import Pieces, take_apart
 from headwater.algebra.dependencies import in_order, references
 from headwater.algebra.dialect import over_core, spark_sql
 from headwater.algebra.names import Bound, Catalog, Names, Views
-from headwater.algebra.promise import OPTIONS, promised, refusal
-from headwater.algebra.query import Query, resolve_query
-from headwater.algebra.refusals import check
+from headwater.algebra.promise import OPTIONS, Promise, promised, refusal
+from headwater.algebra.query import Query, check_names, resolve_query
+from headwater.algebra.refusals import check, is_block
 from headwater.algebra.statements import ParsedView, parse_views
+from headwater.algebra.trees import tree_view
 from headwater.algebra.view import Occurrence, Output, ViewDefinition
 from headwater.model.names import ViewName
 
@@ -37,15 +38,14 @@ def define(
     """What a view means over the tables the catalog knows and the views defined already; raises ViewSqlError or
     UnknownName. `names` are those of all views there are, defined or not, for better errors."""
     promise = promised(parsed)
-    select = check(parsed).copy()
-    assert isinstance(select, exp.Select)
+    check(parsed)
     known = Names(parsed, catalog, Views(views, frozenset(names)))
+    if not is_block(parsed.select):
+        return _tree(parsed, promise, known, views)
+    select = parsed.select.copy()
+    assert isinstance(select, exp.Select)
     query = resolve_query(select, known)
-    parents = [views[name] for name in known.parents]
-    for parent in parents:
-        refused = refusal(promise, parents, parent)
-        if refused:
-            raise parsed.error(*refused, known.parents[parent.name])
+    _check_promise(parsed, promise, known, views)
     try:
         pieces = take_apart(query.conditions, query.scope)
         grouped = aggregation(query, parsed)
@@ -67,6 +67,46 @@ def define(
         )
     except UnsupportedError as error:
         raise parsed.error(f"cannot be said in Spark SQL: {error}", "use another function of Spark SQL") from None
+
+
+def _check_promise(
+    parsed: ParsedView, promise: Promise, known: Names, views: Mapping[ViewName, ViewDefinition]
+) -> None:
+    """That it promises no more than what it reads."""
+    parents = [views[name] for name in known.parents]
+    for parent in parents:
+        refused = refusal(promise, parents, parent)
+        if refused:
+            raise parsed.error(*refused, known.parents[parent.name])
+
+
+def _tree(
+    parsed: ParsedView, promise: Promise, known: Names, views: Mapping[ViewName, ViewDefinition]
+) -> ViewDefinition:
+    """A view whose query is more than joins and one grouping."""
+    try:
+        found = tree_view(parsed.select, known)
+    except UnsupportedError as error:
+        raise parsed.error(f"cannot be said in Spark SQL: {error}", "use another function of Spark SQL") from None
+    _check_promise(parsed, promise, known, views)
+    check_names(parsed, [o.name for o in (found.aggregation.outputs if found.aggregation else found.outputs)])
+    return ViewDefinition(
+        name=ViewName(parsed.name),
+        level=promise.level,
+        occurrences=found.occurrences,
+        equalities=(),
+        residual=(),
+        outputs=found.outputs,
+        aggregation=found.aggregation,
+        recompute=found.recompute,
+        text=parsed.text,
+        file=parsed.file,
+        line=parsed.line,
+        every=promise.every,
+        schedule=promise.schedule,
+        tree=found.core,
+        order=found.order,
+    )
 
 
 def _occurrence(bound: Bound, query: Query, pieces: Pieces, parsed: ParsedView) -> Occurrence:

@@ -7,6 +7,7 @@ recomputes the view with.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -15,6 +16,7 @@ from headwater.algebra.dialect import said
 from headwater.algebra.from_clause import resolve_from
 from headwater.algebra.functions import has_aggregate
 from headwater.algebra.names import Names, Scope, Visible, pick
+from headwater.algebra.statements import ParsedView
 from headwater.model.errors import UnknownName
 
 _UNFIT = re.compile(r"[\s,;{}()=.`]")
@@ -131,6 +133,22 @@ class _Outputs:
                     tree,
                 )
         self.found.append((name, tree))
+
+
+def check_names(parsed: ParsedView, names: Sequence[str]) -> None:
+    """That a view can have columns of these names."""
+    for i, name in enumerate(names):
+        if not name or _UNFIT.search(name):
+            raise parsed.error(
+                f"{name!r} cannot name a column of a view", "give it a name without spaces or ,;{}()=.`: … AS name"
+            )
+        if name.startswith("__"):
+            raise parsed.error(f"column name {name!r} is reserved: it starts with __", "rename it: … AS name")
+        if name.lower() in (other.lower() for other in names[:i]):
+            raise parsed.error(
+                f"two columns are called {name!r}",
+                "rename one with AS (list the columns in place of *); names differ by more than case",
+            )
 
 
 def _keys(

@@ -91,6 +91,11 @@ class Spj:
     """One view. `columns` says which columns the rows of each table have."""
 
     def __init__(self, view: ViewDefinition, columns: Mapping[TableName, Sequence[str]]) -> None:
+        if view.tree is not None:
+            raise ViewSqlError(
+                f"view {view.name} is more than a join of tables",
+                "the published algorithms maintain select-project-join views",
+            )
         if view.aggregation is not None:
             raise ViewSqlError(
                 f"view {view.name} groups or says DISTINCT",

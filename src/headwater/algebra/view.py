@@ -2,6 +2,7 @@
 
     V = π σ (T1 ⋈ … ⋈ Tn)            outputs, residual, occurrences, equalities
     V = γ π σ (T1 ⋈ … ⋈ Tn)          … and an aggregation on top (DISTINCT is one without aggregate calls)
+    V = γ π σ (tree)                 … over a tree of relations, where the query is more than that (`trees`)
 
 `T1 … Tn` are *occurrences*: a table named twice occurs twice. The join of the occurrences is the view's *core*; its
 columns are called `alias.column`, and every expression below is Spark SQL over those names. A view may stand where a
@@ -16,6 +17,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from headwater.algebra.aggregates import AGGREGATES, Aggregate, AggregateFunction
+from headwater.algebra.relations import Relation
 from headwater.model.conditions import Condition
 from headwater.model.consistency import Level
 from headwater.model.names import TableName, ViewName, view_table
@@ -109,6 +111,11 @@ class ViewDefinition:
     """With level COMPLETE: every so many transactions are a state of the view (complete-N); 1 is plain completeness."""
     schedule: str = ""
     """With level PERIODIC: when it is recomputed, an interval or five cron fields."""
+    tree: Relation | None = None
+    """Where the core is more than a join of the occurrences: the tree that makes it. Its columns are the core's, its
+    tables the occurrences, and there are no equalities and no residual."""
+    order: tuple[tuple[str, bool, bool], ...] = ()
+    """The order in which rows are shown: (column, descending, NULLs first) each."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -118,6 +125,8 @@ class ViewDefinition:
     @property
     def carried(self) -> frozenset[str]:
         """The core columns that some expression mentions; the others only join."""
+        if self.tree is not None:
+            return frozenset(self.tree.columns)
         said = [*self.residual, *(o.expression for o in self.outputs)]
         if self.aggregation:
             said += [o.expression for o in (*self.aggregation.keys, *self.aggregation.arguments)]
