@@ -1,0 +1,193 @@
+"""What is to be done for a batch, written down: a list of steps, each a relation that later ones read.
+
+    Changes     a table's changes in the batch
+    Asked       a table's rows as of the batch's end that have some keys
+    Local       SQL of an embedded engine (DuckDB) over earlier steps: matching, counting, subtracting
+    Evaluated   Spark SQL over one earlier step: whatever the author of the view wrote
+
+A program does nothing itself (`running` does, and the engine does it inside a Spark task). What decides a result is
+Spark's alone: a step is Local only where both engines mean the same (`local_sql`).
+
+Rows travel with a count (`n_`); changes also with the number of their transaction (`s_`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headwater.algebra.relations import Expression, Name, Table
+
+COUNT, SEQ = "n_", "s_"
+INPUT = "input_"
+"""What an Evaluated step calls the step that it reads."""
+END = 2**62
+"""The number of what is so at the batch's end: after every transaction of it."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The table's changes in the batch: its columns, COUNT, SEQ."""
+
+    name: str
+    table: Table
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The table's rows as of the batch's end whose `columns` equal a row of the step `keys` (by position, NULLs alike):
+    its columns, COUNT. More rows do no harm. Without columns: all rows if there is any key, none if there is none."""
+
+    name: str
+    table: Table
+    columns: tuple[Name, ...]
+    keys: str
+
+
+@dataclass(frozen=True)
+class Local:
+    """SQL of the embedded engine over the earlier steps that it `reads`, each as often as it reads it."""
+
+    name: str
+    sql: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Spark SQL over INPUT, which is the step `reads`. `columns` are those of the result."""
+
+    name: str
+    sql: str
+    reads: str
+    columns: tuple[Name, ...]
+
+
+Step = Changes | Asked | Local | Evaluated
+
+
+def reads(step: Step) -> tuple[str, ...]:
+    match step:
+        case Asked():
+            return (step.keys,)
+        case Local():
+            return step.reads
+        case Evaluated():
+            return (step.reads,)
+        case Changes():
+            return ()
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A step with columns k0, k1, … (k_ if there are none) that holds what is asked for. Those in `nullable` may be
+    NULL there."""
+
+    step: str
+    width: int
+    nullable: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Program:
+    """`last` is the step that is wanted; `types` are those of the columns of the tree."""
+
+    steps: tuple[Step, ...]
+    last: str
+    types: Mapping[Name, pa.DataType]
+
+
+@dataclass
+class Draft:
+    """A program being written: each method adds a step and returns its name. The same step is not added twice."""
+
+    types: Mapping[Name, pa.DataType]
+    steps: list[Step] = field(default_factory=list)
+    _known: dict[object, str] = field(default_factory=dict)
+
+    def finished(self, last: str) -> Program:
+        """The program, without the steps that nobody reads."""
+        wanted, kept = {last}, []
+        for step in reversed(self.steps):
+            if step.name in wanted:
+                wanted.update(reads(step))
+                kept.append(step)
+        return Program(tuple(reversed(kept)), last, self.types)
+
+    def changes(self, table: Table) -> str:
+        return self._add(("changes", table), lambda name: Changes(name, table))
+
+    def asked(self, table: Table, columns: tuple[Name, ...], keys: Keys) -> str:
+        return self._add(("asked", table, columns, keys.step), lambda name: Asked(name, table, columns, keys.step))
+
+    def local(self, sql: str, *steps: str) -> str:
+        return self._add(("local", sql), lambda name: Local(name, sql, steps))
+
+    def evaluated(self, sql: str, step: str, columns: Iterable[Name]) -> str:
+        found = tuple(columns)
+        return self._add(("evaluated", sql, step), lambda name: Evaluated(name, sql, step, found))
+
+    def keys(self, parts: Sequence[tuple[str, Sequence[Name]]], nullable: Iterable[int] = ()) -> Keys:
+        """The distinct rows of these columns of these steps. Rows with a NULL elsewhere than in `nullable` are left
+        out: they equal nothing."""
+        nullable = frozenset(nullable)
+        width = len(parts[0][1])
+        texts = []
+        for step, columns in parts:
+            chosen = listed([f"{c} AS k{i}" for i, c in enumerate(columns)] or ["1 AS k_"])
+            known = [f"{c} IS NOT NULL" for i, c in enumerate(columns) if i not in nullable]
+            texts.append(f"SELECT DISTINCT {chosen} FROM {step}" + (f" WHERE {' AND '.join(known)}" if known else ""))
+        return Keys(self.local(" UNION ".join(texts), *(step for step, _ in parts)), width, nullable)
+
+    def some_keys(self, keys: Keys, positions: Sequence[int], where: str = "") -> Keys:
+        """The same keys, of fewer columns."""
+        if list(positions) == list(range(keys.width)) and not where:
+            return keys
+        chosen = listed([f"k{p} AS k{i}" for i, p in enumerate(positions)] or ["1 AS k_"])
+        text = f"SELECT DISTINCT {chosen} FROM {keys.step}" + (f" WHERE {where}" if where else "")
+        nullable = frozenset(i for i, p in enumerate(positions) if p in keys.nullable)
+        return Keys(self.local(text, keys.step), len(positions), nullable)
+
+    def _add(self, key: object, make: Callable[[str], Step]) -> str:
+        if key not in self._known:
+            name = self._known[key] = f"r{len(self.steps)}_"
+            self.steps.append(make(name))
+        return self._known[key]
+
+
+def listed(*groups: Iterable[str]) -> str:
+    """A select list."""
+    return ", ".join(part for group in groups for part in group)
+
+
+def alike(left: str, right: str, pairs: Iterable[tuple[Name, Name]]) -> str:
+    """That columns of two steps are alike, NULLs too; TRUE of none."""
+    return " AND ".join(f"{left}.{a} IS NOT DISTINCT FROM {right}.{b}" for a, b in pairs) or "TRUE"
+
+
+def total(column: str = COUNT) -> str:
+    """A sum of counts."""
+    return f"CAST(SUM({column}) AS BIGINT)"
+
+
+__all__ = [
+    "COUNT",
+    "END",
+    "INPUT",
+    "SEQ",
+    "Asked",
+    "Changes",
+    "Draft",
+    "Evaluated",
+    "Expression",
+    "Keys",
+    "Local",
+    "Program",
+    "Step",
+    "alike",
+    "listed",
+    "reads",
+    "total",
+]
