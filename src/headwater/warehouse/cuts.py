@@ -72,6 +72,8 @@ class ViewState:
     """Of a halted view: what to do about it."""
     gaps: tuple[tuple[Seq, Seq], ...] = ()
     """Stretches (lo, hi] that a complete view took as one state when it was resumed: between lo and hi it has none."""
+    order: tuple[tuple[str, bool, bool], ...] = ()
+    """The order in which its rows are shown: (column, descending, NULLs first) each."""
 
     def __post_init__(self) -> None:
         if self.through < self.seq:  # records of version 0.1 know only one number

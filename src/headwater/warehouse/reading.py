@@ -26,12 +26,19 @@ class Pinned:
     folder: str
     version: int
     seq: Seq
+    order: tuple[tuple[str, bool, bool], ...] = ()
+    """The order in which rows are shown, before all columns decide: (column, descending, NULLs first) each."""
 
 
 def read_view(storage: Storage, view: Pinned, limit: int | None = None) -> pa.Table:
-    """The rows of one view, duplicates repeated, sorted by all columns; the first `limit` of them."""
+    """The rows of one view, duplicates repeated, in the view's own order and then by all columns; the first `limit`
+    of them."""
     columns = len(open_table(storage, view.folder, view.version).schema().fields) - 2
-    order = f" ORDER BY {', '.join(str(n + 1) for n in range(columns))}" if columns else ""
+    said = [
+        f"{identifier(name)} {'DESC' if down else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
+        for name, down, first in view.order
+    ]
+    order = f" ORDER BY {', '.join([*said, *(str(n + 1) for n in range(columns))])}" if columns else ""
     some = "" if limit is None else f" LIMIT {int(limit)}"
     return run_sql(storage, {ViewName("it"): view}, f'SELECT * FROM "it"{order}{some}')
 

@@ -185,4 +185,5 @@ def first_state(view: ManagedView, versions: TableVersions, seq: Seq) -> ViewSta
         plan.sources,
         through=seq,
         every=plan.view.every,
+        order=plan.view.order,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import SparkSession
 
 from headwater.model.consistency import Level
@@ -13,6 +15,7 @@ from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.recompute import Refresh, recompute
 from headwater.runtime.compute.targets import aggregation, log_target
 from headwater.runtime.compute.tasks import ParentFiles, WaveWork
+from headwater.runtime.compute.tree_jobs import run_tree
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.scheduling.families import Batch
@@ -49,7 +52,8 @@ class SparkCompute:
         else:
             wave = self._wave(view, batch, parents, spark.sparkContext.defaultParallelism)
             target, groups = log_target(self._tables, view, str(batch)), aggregation(self._tables, view, batch.hi)
-            written = run_wave(spark, view.plan, wave, target, groups)
+            run = run_wave if view.plan.tree is None else run_tree
+            written = run(spark, view.plan, wave, target, groups)
         self._tables.computed(view, written)
         reached(Step.COMPUTED)
         return written
@@ -59,7 +63,7 @@ class SparkCompute:
         tables = self._catalog.schemas(definition)
         rows = sum(n for s in batch.segments for t, (_, n) in s.tables.items() if t in plan.base)
         return WaveWork(
-            view=definition,
+            view=replace(definition, tree=None),  # tasks are told the program instead
             storage=self._tables.storage,
             segments=batch.segments,
             lo=batch.lo,

@@ -13,6 +13,7 @@ from pyspark.daemon import manager
 
 MODULES = (
     "adbc_driver_sqlite.dbapi",
+    "duckdb",
     "numpy",
     "pandas",
     "psycopg",
@@ -23,6 +24,7 @@ MODULES = (
     "headwater.algebra",
     "headwater.runtime.compute.copying",
     "headwater.runtime.compute.tasks",
+    "headwater.runtime.compute.tree_tasks",
 )
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from headwater.model.errors import ViewSqlError
 
 _OUTSIDE = re.compile(
     r"Current\w+|Now|LocalTime\w*|Rand\w*|Uniform|Uuid|Shuffle|InputFile\w+|SparkPartitionID|SparkVersion"
-    r"|MonotonicallyIncreasingID|CallMethodViaReflection|TryReflect|AesEncrypt|Sample|Generate|SessionWindow|TimeWindow"
+    r"|MonotonicallyIncreasingID|CallMethodViaReflection|TryReflect|AesEncrypt|Sample|SessionWindow|TimeWindow"
 )
-"""Catalyst's names for what asks the clock, the dice, the session or the file, or makes several rows of one."""
+"""Catalyst's names for what asks the clock, the dice, the session or the file."""
 _READS = re.compile("Cast|Parse|ToDate|ToTime")
 """What may read text as a moment: only then is the plan walked through, which costs a call to the JVM per step."""
 _REPLACED = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"

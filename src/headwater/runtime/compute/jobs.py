@@ -41,7 +41,7 @@ from headwater.runtime.compute.tasks import (
 from headwater.runtime.project.plan import ViewPlan
 
 
-class _TallySum(AccumulatorParam[Any]):
+class TallySum(AccumulatorParam[Any]):
     def zero(self, value: Any) -> Any:
         return dict.fromkeys(value, 0)
 
@@ -53,7 +53,7 @@ def run_wave(
     spark: SparkSession, plan: ViewPlan, work: WaveWork, target: Target, groups: AggregateWork | None
 ) -> Written:
     """Compute one batch of one view and write the files of its change."""
-    tally = spark.sparkContext.accumulator(asdict(Tally()), _TallySum())
+    tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
     direct = plain(plan.view)
     tasks = spark.range(0, work.parts, 1, work.parts)
     if groups is None and direct is not None:
@@ -67,7 +67,7 @@ def run_wave(
                 rows = pa.table([core.column(c) for _, c in renamed], names=[n for n, _ in renamed])
                 yield pa.record_batch([pa.array(write_rows(target, rows.to_batches()), pa.string())], schema=FILES)
 
-        return _collected(tasks.mapInArrow(compute_and_write, spark_types(FILES)), tally)
+        return collected(tasks.mapInArrow(compute_and_write, spark_types(FILES)), tally)
 
     @carries_errors
     def compute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -77,7 +77,7 @@ def run_wave(
             yield from core.cast(plan.core).to_batches(max_chunksize=65536)
 
     core = tasks.mapInArrow(compute, spark_types(plan.core))
-    return _collected(finish_rows(plan, core, target, groups, work.parts), tally)
+    return collected(finish_rows(plan, core, target, groups, work.parts), tally)
 
 
 def finish_rows(plan: ViewPlan, core: DataFrame, target: Target, groups: AggregateWork | None, parts: int) -> DataFrame:
@@ -111,7 +111,7 @@ def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _collected(files: DataFrame, tally: Any) -> Written:
+def collected(files: DataFrame, tally: Any) -> Written:
     with translated_errors():
         rows = files.collect()
     return written([row[0] for row in rows], tally.value)

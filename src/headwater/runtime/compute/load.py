@@ -25,6 +25,7 @@ from headwater.runtime.compute.jobs import finish_rows, written
 from headwater.runtime.compute.recompute import evaluated, write_change
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.targets import aggregation, log_target
+from headwater.runtime.compute.tree_jobs import tree_core
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.view import ManagedView
 
@@ -35,7 +36,10 @@ def load_view(
     """Compute a view from copies of its tables (with COUNT) and write its files."""
     if view.periodic:
         return write_change(store, view, evaluated(spark, view.plan, tables), seq)
-    core = joined_core(view.plan, [tables[o.table] for o in view.plan.view.occurrences], seq)
+    if view.plan.view.tree is not None:
+        core = tree_core(spark, view.plan, tables, seq)
+    else:
+        core = joined_core(view.plan, [tables[o.table] for o in view.plan.view.occurrences], seq)
     parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 4)
     target, groups = log_target(store, view, f"load-{seq}"), aggregation(store, view, seq, first=True)
     files = finish_rows(view.plan, core, target, groups, parts)

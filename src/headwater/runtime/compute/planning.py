@@ -21,8 +21,9 @@ from headwater.model.schema import TableSchema
 from headwater.runtime.compute.determinism import check_determinism
 from headwater.runtime.compute.representable import check_sums, check_types
 from headwater.runtime.compute.spark import arrow_types, spark_types
+from headwater.runtime.compute.tree_planning import plan_tree
 from headwater.runtime.project.fingerprints import fingerprint, needed_schema
-from headwater.runtime.project.plan import ViewPlan
+from headwater.runtime.project.plan import PlannedTree, ViewPlan
 
 
 def plan_views(
@@ -48,10 +49,15 @@ def plan_view(
     schemas = {name: needed_schema(view, tables[name]) for name in view.base_tables}
     schemas |= {view_table(parent.view.name): _columns_of(view, parent) for parent in parents.values()}
     check_equalities(view, schemas)
-    core = core_schema(view, schemas)
-    empty = spark.createDataFrame([], spark_types(core))
+    tree: PlannedTree | None = None
     types: dict[str, pa.DataType] = {}
     try:
+        if view.tree is None:
+            core = core_schema(view, schemas)
+        else:
+            tree = plan_tree(spark, view.tree, schemas)
+            core = tree.core
+        empty = spark.createDataFrame([], spark_types(core))
         if view.aggregation:
             prepared = arguments(view, empty)
             check_types(view, prepared.schema)
@@ -78,7 +84,7 @@ def plan_view(
     fields = [pa.field(f.name, f.type) for f in arrow_types(result.schema) if f.name not in (COUNT, SEQ)]
     log = pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
     mark = fingerprint(view, tables, [parents[p].fingerprint for p in view.parents])
-    return ViewPlan(view, schemas, core, log, types, mark, dict(parents), surprises(view, schemas))
+    return ViewPlan(view, schemas, core, log, types, mark, dict(parents), surprises(view, schemas), tree)
 
 
 def _columns_of(view: ViewDefinition, parent: ViewPlan) -> pa.Schema:
@@ -111,7 +117,8 @@ def finish(view: ViewDefinition, grouped: DataFrame, passing: str = "") -> DataF
 def plain(view: ViewDefinition) -> dict[str, str] | None:
     """Core column → name, where the view's expressions are nothing but columns and Spark has nothing to compute."""
     wanted = (*view.aggregation.keys, *view.aggregation.arguments) if view.aggregation else view.outputs
-    core = {quoted(o.core(c)): o.core(c) for o in view.occurrences for c in o.columns}
+    columns = view.tree.columns if view.tree is not None else [o.core(c) for o in view.occurrences for c in o.columns]
+    core = {quoted(c): c for c in columns}
     if view.residual or any(o.expression not in core for o in wanted):
         return None
     return {o.name: core[o.expression] for o in wanted}

@@ -112,20 +112,20 @@ def scans(question: Question, rows: int, leading: frozenset[str] | None = None) 
 def core_changes(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
     """Run the wave for one part of a batch."""
     started, tally = time.perf_counter(), Tally()
-    journal = {t: _journal(work, t) for t in work.view.tables}
+    journal = {t: batch_changes(work, t) for t in work.view.tables}
     mine = {t: _part(within(rows, work.lo, work.hi), work, part) for t, rows in journal.items()}
     tally.changes = sum(rows.num_rows for rows in mine.values())
     running = wave(work.view, journal, mine)
     try:
         ask = next(running)
         while True:
-            ask = running.send(_answer(work, ask, tally))
+            ask = running.send(answer_question(work, ask, tally))
     except StopIteration as stop:
         tally.seconds = time.perf_counter() - started
         return stop.value, tally
 
 
-def _journal(work: WaveWork, table: TableName) -> pa.Table:
+def batch_changes(work: WaveWork, table: TableName) -> pa.Table:
     """The changes of a table after `lo`, as far as the questions' positions reach."""
     wanted = pa.schema([*work.schemas[table], pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
     if table.is_view:
@@ -162,7 +162,7 @@ def _part(rows: pa.Table, work: WaveWork, part: int) -> pa.Table:
     return rows.filter(pa.array((seqs > low) & (seqs <= high)))
 
 
-def _answer(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
+def answer_question(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
     question, started = ask.question, time.perf_counter()
     tally.questions += 1
     tally.keys += question.keys.num_rows
@@ -359,6 +359,18 @@ class _Membership:
             filler = pa.array([_filler(column.type)], column.type)[0]
             flagged.append(pc.fill_null(column, filler))
         return flagged
+
+
+def membership(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    """The rows whose columns are among the keys; NULLs are alike."""
+    held = _Membership([keys.column(c) for c in columns])
+    return rows.filter(pa.array(held.holds([rows.column(c) for c in columns])))
+
+
+def key_table(keys: pa.Table, columns: Sequence[str], types: Sequence[pa.DataType]) -> pa.Table:
+    """Distinct keys as the columns' own types; what those cannot represent equals nothing, and is left out."""
+    found, _ = key_set([[keys.column(c) for c in columns]])
+    return found.table(columns, types)[0]
 
 
 def _filler(kind: pa.DataType) -> object:

@@ -10,12 +10,25 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from headwater.algebra.relations import Relation
 from headwater.algebra.view import ViewDefinition
 from headwater.maintenance.aggregate import auxiliary_schema
+from headwater.maintenance.operators.program import Program
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.consistency import Level
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import TableSchema
+
+
+@dataclass(frozen=True)
+class PlannedTree:
+    """`root` is the view's tree with sums that do not depend on the order of rows. `program` computes a batch of it,
+    `shapes` are what flows into its Evaluated steps, `core` are the columns and their types."""
+
+    root: Relation
+    program: Program
+    shapes: Mapping[str, pa.Schema]
+    core: pa.Schema
 
 
 @dataclass(frozen=True)
@@ -32,6 +45,8 @@ class ViewPlan:
     parents: Mapping[ViewName, ViewPlan] = field(default_factory=dict)
     surprises: tuple[str, ...] = ()
     """What its SQL means here and would not mean at a source, for the person who plans it."""
+    tree: PlannedTree | None = None
+    """How a view that is more than joins and one grouping is computed."""
 
     @property
     def columns(self) -> pa.Schema:

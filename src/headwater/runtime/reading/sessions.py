@@ -64,7 +64,7 @@ class Session:
         return pinned
 
     def rows(self, view: str, limit: int | None = None) -> pa.Table:
-        """A view's rows as an Arrow table, sorted by all columns, without a JVM."""
+        """A view's rows as an Arrow table, in the view's ORDER BY and then by all columns, without a JVM."""
         (pinned,) = self.resolved([view]).values()
         return read_view(self._project.storage, pinned, limit)
 

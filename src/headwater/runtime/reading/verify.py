@@ -92,7 +92,7 @@ class Verifier:
         except PySparkException as error:
             raise translated(error) from error
         floats = [f.name for f in plan.columns if pa.types.is_floating(f.type)]
-        if floats and plan.view.aggregation is not None:
+        if floats and (plan.view.aggregation is not None or plan.view.tree is not None):
             missing, extra = without_rounding(missing, extra, floats)
         return Verification(
             plan.view.name,

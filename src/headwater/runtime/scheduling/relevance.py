@@ -23,6 +23,8 @@ from headwater.storage import Storage
 
 Changes = Mapping[TableName, pa.Table]
 
+NONE: Seqs = np.empty(0, np.int64)
+
 
 class Relevance:
     """`shown` says up to which transaction a view is shown: what lies before is no news to it."""
@@ -46,7 +48,7 @@ class Relevance:
             if key not in members:
                 continue
             view = members[key].plan.view
-            touched = [_touched(o.table, o.conditions, changes, known) for o in view.occurrences]
+            touched = [NONE, *(_touched(o.table, o.conditions, changes, known) for o in view.occurrences)]
             touched += [found[p.key] for p in manager.parents if p.key in found]
             seqs = found[key] = np.unique(np.concatenate(touched))
             concerned[key] = seqs[seqs > self._shown(key)]
