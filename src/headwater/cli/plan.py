@@ -74,11 +74,15 @@ def _print_view(screen: Console, view: PlannedView) -> None:
         if relation.conditions:
             line.append_text(plain(f", only {' and '.join(relation.conditions)}"))
         table.add_row("  relations" if not number else "", line)
+    for number, operator in enumerate(view.tree):
+        table.add_row("  tree" if not number else "", plain(operator))
     for number, (origin, meetings) in enumerate(view.orders.items()):
         table.add_row("  a change of" if not number else "", _order(origin, meetings))
     for number, lookup in enumerate(view.lookups):
         table.add_row("  asks" if not number else "", _lookup(lookup))
     asked = f"{view.questions} questions a batch, however many transactions it holds"
+    if view.evaluations:
+        asked += f"; Spark evaluates expressions {view.evaluations} times within it"
     table.add_row("  cost", asked if view.questions else "no questions: changes of one table say it all")
     if view.by_spark:
         table.add_row("  Spark checks", plain(" and ".join(view.by_spark)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -63,6 +64,12 @@ class PlannedView:
     """Conditions that Spark evaluates on joined rows."""
     aggregation: str
     columns: Mapping[str, str]
+    tree: Sequence[str] = ()
+    """The operators of a view that is more than joins and one grouping, drawn; with what each reads."""
+    looks_at_everything: Sequence[str] = ()
+    """Operators whose every change needs all rows below them."""
+    evaluations: int = 0
+    """How often Spark evaluates expressions within a batch."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +167,8 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
     planned[view.name] = plan_view(warehouse.spark, view, schemas, parents)
     columns = planned[view.name].columns
     schemas |= {view_table(name): as_table(parent.view) for name, parent in parents.items()}
+    if planned[view.name].tree is not None:
+        return _planned_tree(planned[view.name], schemas)
     walk = steps(view)
     orders: dict[str, list[Meeting]] = {o.alias: [] for o in view.occurrences}
     lookups: dict[tuple[TableName, tuple[str, ...], tuple[str, ...]], Lookup] = {}
@@ -188,6 +197,39 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
     )
 
 
+def _planned_tree(plan: ViewPlan, schemas: Mapping[TableName, TableSchema]) -> PlannedView:
+    from headwater.cli.tree import called, draw, everything
+    from headwater.maintenance.operators.program import Asked, Evaluated
+
+    view = plan.view
+    assert plan.tree is not None
+    root, program = plan.tree.root, plan.tree.program
+    lookups: dict[tuple[TableName, tuple[str, ...], tuple[str, ...]], Lookup] = {}
+    questions = [step for step in program.steps if isinstance(step, Asked)]
+    for step in questions:
+        named = dict(zip(step.table.columns, step.table.names, strict=True))
+        columns, conditions = tuple(named[c] for c in step.columns), tuple(map(str, step.table.conditions))
+        lookups[step.table.table, columns, conditions] = _lookup(schemas[step.table.table], columns, conditions)
+    return PlannedView(
+        name=view.name,
+        level=kind_of(view),
+        where=f"{view.file}:{view.line}",
+        relations=[
+            PlannedRelation(o.alias, o.table, schemas[o.table].rows, tuple(map(str, o.conditions)))
+            for o in view.occurrences
+        ],
+        orders={},
+        lookups=sorted(lookups.values(), key=lambda look: (look.table, look.columns)),
+        questions=len(questions),
+        by_spark=(),
+        aggregation=_aggregation(view, called(root)),
+        columns={f.name: type_name(f.type) for f in plan.columns},
+        tree=draw(root),
+        looks_at_everything=everything(root),
+        evaluations=sum(isinstance(step, Evaluated) for step in program.steps),
+    )
+
+
 def _lookup(table: TableSchema, key: tuple[str, ...], conditions: tuple[str, ...]) -> Lookup:
     from headwater.runtime.compute.tasks import ASK_COST
 
@@ -195,10 +237,12 @@ def _lookup(table: TableSchema, key: tuple[str, ...], conditions: tuple[str, ...
     return Lookup(table.name, key, conditions, index, (table.rows or 0) // ASK_COST if key else 0)
 
 
-def _aggregation(view: ViewDefinition) -> str:
+def _aggregation(view: ViewDefinition, called: Mapping[str, str] = MappingProxyType({})) -> str:
+    """`called` says what a person calls the columns of a tree."""
     if view.aggregation is None:
         return ""
-    keys = ", ".join(k.expression.replace("`", "") for k in view.aggregation.keys) or "everything"
+    said = [k.expression.replace("`", "") for k in view.aggregation.keys]
+    keys = ", ".join(called.get(key, key) for key in said) or "everything"
     kept = "an auxiliary view keeps what a change of a group needs"
     return f"DISTINCT over {keys}; {kept}" if not view.aggregation.calls else f"groups by {keys}; {kept}"
 
@@ -225,8 +269,13 @@ def _warnings(view: PlannedView) -> list[str]:
                 f"no index finds {look.table} by {', '.join(look.columns)}: every question reads the whole table;"
                 f" {create_index(look.table, look.columns)} would help"
             )
-        if not look.columns:
+        if not look.columns and not view.tree:
             said.append(f"{view.name} joins {look.table} with nothing: every batch reads all of it")
+        elif not look.columns:
+            size = next((r.rows for r in view.relations if r.table == look.table), None)
+            rows = "all of it" if size is None else f"all of it, about {size:,} rows"
+            said.append(f"{view.name} asks {look.table} by no column: a batch that must know of it reads {rows}")
+    said += [f"{view.name}: {what}" for what in view.looks_at_everything]
     for relation in view.relations:
         if relation.rows is None and not relation.table.is_view:
             said.append(f"the size of {relation.table} is not known, so questions scan it; run ANALYZE there")
