@@ -1,0 +1,261 @@
+"""The oracle: a query over a world, maintained by its change program, and every state compared with recomputation.
+
+    query ── tree ──┬─ optimized ── program ── batches of transactions ── Δ(s) for every s   ⎫
+                    ├─ rendered as one query, as built and optimized                          ⎬ must be alike
+    query as written, run by DuckDB over each state                                           ⎭
+
+Expressions that are Spark's to evaluate are evaluated by DuckDB too, so what is compared here are the trees and the
+change rules, not the functions of two engines. No JVM.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+
+from headwater.algebra.names import Names, Views
+from headwater.algebra.relations import Relation
+from headwater.algebra.render import rendered
+from headwater.algebra.rules import optimized
+from headwater.algebra.select.context import Context
+from headwater.algebra.select.query import build_query
+from headwater.algebra.statements import parse_views
+from headwater.algebra.typing import types_of
+from headwater.maintenance.operators.program import COUNT, SEQ, Asked, Changes, Program
+from headwater.maintenance.operators.running import Wanted, outcome, running
+from headwater.maintenance.operators.writing import changes_of
+from headwater.model.names import TableName
+from headwater.model.schema import Column, TableSchema
+
+from .worlds import Bag, Row, Schema, World, arrow, world_of
+
+SOURCE = "s"
+BATCHES = ((6,), (5,), (4, 2))
+"""How many transactions each batch of a history has; the seed chooses."""
+
+
+class Unanswerable(Exception):
+    """DuckDB itself cannot say what the query is: nothing to compare with."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Where what is maintained (or rendered) departs from the query: `missing` rows it should have, `extra` it has."""
+
+    query: str
+    schema: Schema
+    seed: int
+    what: str
+    at: int
+    missing: Bag
+    extra: Bag
+
+    def __str__(self) -> str:
+        tables = " ".join(map(str, self.schema))
+        return (
+            f"{self.what} at {self.at} (seed {self.seed}, {tables}):\n  {self.query}\n"
+            f"  missing {dict(self.missing)}\n  extra   {dict(self.extra)}"
+        )
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A query as it is built, and as the optimizer leaves it."""
+
+    built: Relation
+    optimized: Relation
+
+
+def check(query: str, schema: Schema, seed: int) -> Mismatch | None:
+    """The first state in which something is wrong. Raises Unanswerable if DuckDB refuses the query, and whatever
+    building and maintaining it raises."""
+    batches = BATCHES[seed % len(BATCHES)]
+    world = world_of(schema, Random(seed), sum(batches))
+    engine = Engine(world)
+    wanted = engine.recomputed(query)
+    tree = tree_of(query, schema)
+    # now and then what is maintained is the tree as it was built: rules meet operators in other places
+    maintained = tree.built if seed % 5 == 4 else tree.optimized
+    program = program_of(maintained, schema)
+    played = Played(program, world, engine, crowded=seed % 4 == 3)
+    states = played.states(maintained.columns, batches, wanted[0])
+    for at, (have, want) in enumerate(zip(states, wanted, strict=True)):
+        if have != want:
+            return Mismatch(query, schema, seed, "maintained", at, want - have, _less(have, want))
+    for what, relation in (("as built", tree.built), ("optimized", tree.optimized)):
+        text = duck(rendered(relation, lambda name: f"{SOURCE}.{name.table}"))
+        for at in (0, len(wanted) - 1):
+            have = engine.rows(text, at)
+            if have != wanted[at]:
+                return Mismatch(query, schema, seed, what, at, wanted[at] - have, have - wanted[at])
+    return None
+
+
+def tree_of(query: str, schema: Schema) -> Tree:
+    parsed = parse_views(f"CREATE MATERIALIZED VIEW v AS {query}", "oracle.sql")[0]
+    context = Context(Names(parsed, _Catalog(schema), Views()))
+    built = build_query(context, parsed.select, None, {}, root=True)
+    return Tree(built.relation, optimized(built.relation, context.fresh))
+
+
+def program_of(tree: Relation, schema: Schema) -> Program:
+    def analyze(sql: str, given: pa.Schema) -> pa.Schema:
+        _connection().register("input_", given.empty_table())
+        found = _connection().sql(duck(sql)).to_arrow_table().schema
+        return pa.schema([pa.field(f.name, _as_in_spark(f.type)) for f in found])
+
+    tables = {TableName(SOURCE, shape.name): shape.arrow for shape in schema}
+    return changes_of(tree, types_of(tree, tables, analyze))
+
+
+def _as_in_spark(kind: pa.DataType) -> pa.DataType:
+    """DuckDB sums into as many digits as there can be, and then has no room for a scale; Spark leaves room."""
+    if pa.types.is_decimal(kind) and kind.precision == 38:
+        return pa.decimal128(20, kind.scale) if kind.scale else pa.int64()
+    return kind
+
+
+@dataclass(frozen=True)
+class _Catalog:
+    schema: Schema
+
+    def sources(self) -> list[str]:
+        return [SOURCE]
+
+    def tables(self, source: str) -> list[str]:
+        return [shape.name for shape in self.schema]
+
+    def resolve(self, source: str, schema: str | None, table: str) -> TableSchema:
+        shape = next(shape for shape in self.schema if shape.name == table)
+        return TableSchema(TableName(SOURCE, table), tuple(Column(f.name, f.type, str(f.type)) for f in shape.arrow))
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    """One for all: to connect takes longer than most queries."""
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("CREATE MACRO raise_error(message) AS error(message)")
+    return connection
+
+
+class Engine:
+    """DuckDB with every state of a world in it: `s.table` is the table at what the variable `moment` says."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._connection = _connection()
+        self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SOURCE}; SET VARIABLE moment = 0")
+        for shape in world.schema:
+            states = [state[shape.name] for state in world.states]
+            rows = [(*row, at) for at, state in enumerate(states) for row in state.elements()]
+            self._connection.register("rows_", arrow(shape, rows, ("at_",)))
+            self._connection.execute(
+                f"CREATE OR REPLACE TABLE h_{shape.name} AS SELECT * FROM rows_;"
+                f"CREATE OR REPLACE VIEW {SOURCE}.{shape.name} AS SELECT {', '.join(shape.names)} FROM h_{shape.name}"
+                " WHERE at_ = getvariable('moment')"
+            )
+
+    def recomputed(self, query: str) -> list[Bag]:
+        """The query as it is written, at every moment."""
+        try:
+            text = duck(query)
+            return [self.rows(text, at) for at in range(len(self._world.states))]
+        except (duckdb.Error, sqlglot.errors.SqlglotError) as error:
+            raise Unanswerable(str(error)) from error
+
+    def rows(self, sql: str, at: int) -> Bag:
+        self._connection.execute(f"SET VARIABLE moment = {at}")
+        return Counter(map(_plain, self._connection.execute(sql).fetchall()))
+
+    def evaluated(self, sql: str, given: pa.Table) -> pa.Table:
+        """What Spark evaluates in the real engine."""
+        self._connection.register("input_", given)
+        return self._connection.sql(duck(sql)).to_arrow_table()
+
+
+@cache
+def duck(sql: str) -> str:
+    return sqlglot.transpile(sql, read="spark", write="duckdb")[0]
+
+
+@dataclass(frozen=True)
+class Played:
+    """A program over the history of a world. A crowded answer holds rows that nobody asked for, which must do no
+    harm."""
+
+    program: Program
+    world: World
+    engine: Engine
+    crowded: bool
+
+    def states(self, columns: Sequence[str], batches: Sequence[int], first: Bag) -> list[Bag]:
+        """The view after each transaction, beginning with what it was at first."""
+        view, states, low = first.copy(), [first], 0
+        for size in batches:
+            delta = self._batch(low, low + size)
+            changes = list(zip(*(delta.column(name).to_pylist() for name in (*columns, COUNT, SEQ)), strict=True))
+            assert all(low < seq <= low + size for *_, seq in changes), "a change of no transaction of the batch"
+            for at in range(low + 1, low + size + 1):
+                for *row, count, seq in changes:
+                    if seq == at:
+                        view[_plain(tuple(row))] += count
+                view = Counter({row: n for row, n in view.items() if n})
+                states.append(view.copy())
+            low += size
+        return states
+
+    def _batch(self, low: int, high: int) -> pa.Table:
+        """The changelog over (low, high]."""
+        run = running(self.program)
+        try:
+            want = next(run)
+            while True:
+                want = run.send(self._answer(want, low, high).cast(outcome(want, self.program)))
+        except StopIteration as stop:
+            return stop.value
+
+    def _answer(self, want: Wanted, low: int, high: int) -> pa.Table:
+        """A step that is the caller's."""
+        step = want.step
+        if not isinstance(step, Changes | Asked):
+            assert want.given is not None
+            return self.engine.evaluated(step.sql, want.given)
+        shape = self.world.shape(step.table.table.table)
+        names = dict(zip(step.table.columns, step.table.names, strict=True))
+        rows: list[Row]
+        if isinstance(step, Changes):
+            moments = [(seq, self.world.changes[seq - 1][shape.name]) for seq in range(low + 1, high + 1)]
+            rows = [(*row, n, seq) for seq, bag in moments for row, n in bag.items()]
+            more = [COUNT, SEQ]
+        else:
+            assert want.given is not None
+            places = [shape.names.index(names[column]) for column in step.columns]
+            keys = set(zip(*(column.to_pylist() for column in want.given.columns), strict=True))
+            some = self.crowded or not places
+            state = self.world.states[high][shape.name].items() if keys else ()
+            rows = [(*row, n) for row, n in state if some or tuple(row[i] for i in places) in keys]
+            more = [COUNT]
+        found = arrow(shape, rows, more).select([*names.values(), *more])
+        return found.rename_columns([*names, *more])
+
+
+def _plain(row: Row) -> Row:
+    """A row whose values compare: the last digits of a float depend on the order of what was added up."""
+    return tuple(round(value, 9) if isinstance(value, float) else value for value in row)
+
+
+def _less(have: Bag, want: Bag) -> Bag:
+    """What is there too often or less than never; Counter subtraction would hide negative counts."""
+    rest = have.copy()
+    rest.subtract(want)
+    return Counter({row: n for row, n in rest.items() if n > 0 or have[row] < 0})
+
+
+__all__ = ["Engine", "Mismatch", "Played", "Tree", "Unanswerable", "check", "program_of", "tree_of"]

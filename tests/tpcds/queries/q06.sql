@@ -1,0 +1,13 @@
+CREATE MATERIALIZED VIEW q06 AS
+SELECT a.ca_state AS state, COUNT(*) AS cnt
+FROM shared.customer_address AS a, shared.customer AS c, store.store_sales AS s, shared.date_dim AS d, shared.item AS i
+WHERE a.ca_address_sk = c.c_current_addr_sk
+    AND c.c_customer_sk = s.ss_customer_sk
+    AND s.ss_sold_date_sk = d.d_date_sk
+    AND s.ss_item_sk = i.i_item_sk
+    AND d.d_month_seq = (SELECT DISTINCT d_month_seq FROM shared.date_dim WHERE d_year = 2000 AND d_moy = 11)
+    AND i.i_current_price > 1.2 * (SELECT AVG(j.i_current_price) FROM shared.item AS j WHERE j.i_category = i.i_category)
+GROUP BY a.ca_state
+HAVING COUNT(*) >= 2
+ORDER BY cnt, a.ca_state
+LIMIT 100;

@@ -1,0 +1,27 @@
+CREATE MATERIALIZED VIEW q08 AS
+SELECT s_store_name, SUM(ss_net_profit) AS net_profit
+FROM store.store_sales, shared.date_dim, store.store, (
+    SELECT ca_zip
+    FROM (
+        SELECT SUBSTR(ca_zip, 1, 5) AS ca_zip
+        FROM shared.customer_address
+        WHERE SUBSTR(ca_zip, 1, 5) IN ('24128', '35474', '76232', '85669')
+        INTERSECT
+        SELECT ca_zip
+        FROM (
+            SELECT SUBSTR(ca_zip, 1, 5) AS ca_zip, COUNT(*) AS cnt
+            FROM shared.customer_address, shared.customer
+            WHERE ca_address_sk = c_current_addr_sk AND c_preferred_cust_flag = 'Y'
+            GROUP BY ca_zip
+            HAVING COUNT(*) > 0
+        ) AS a1
+    ) AS a2
+) AS v1
+WHERE ss_store_sk = s_store_sk
+    AND ss_sold_date_sk = d_date_sk
+    AND d_qoy = 4
+    AND d_year = 2000
+    AND SUBSTR(s_zip, 1, 2) = SUBSTR(v1.ca_zip, 1, 2)
+GROUP BY s_store_name
+ORDER BY s_store_name
+LIMIT 100;

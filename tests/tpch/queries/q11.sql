@@ -1,0 +1,15 @@
+CREATE MATERIALIZED VIEW q11 AS
+SELECT ps_partkey, SUM(ps_supplycost * ps_availqty) AS value
+FROM parts.partsupp, parts.supplier, geo.nation
+WHERE ps_suppkey = s_suppkey
+    AND s_nationkey = n_nationkey
+    AND n_name = 'GERMANY'
+GROUP BY ps_partkey
+HAVING SUM(ps_supplycost * ps_availqty) > (
+    SELECT SUM(ps_supplycost * ps_availqty) * 0.0500000000
+    FROM parts.partsupp, parts.supplier, geo.nation
+    WHERE ps_suppkey = s_suppkey
+        AND s_nationkey = n_nationkey
+        AND n_name = 'GERMANY'
+)
+ORDER BY value DESC;
