@@ -66,6 +66,7 @@ def views_of(source: str) -> dict[str, str]:
     """The paths, each over many columns."""
     held = list(enumerate(SOURCES[source][0]))
     every = ", ".join(f"c{n}" for n, _ in held)
+    theirs = ", ".join(f"b.c{n}" for n, _ in held)
     calls = [
         f"COUNT(c{n}) AS n{n}, COUNT(DISTINCT c{n}) AS d{n}, MIN(c{n}) AS a{n}, MAX(c{n}) AS z{n}" for n, _ in held
     ]
@@ -76,7 +77,14 @@ def views_of(source: str) -> dict[str, str]:
         "grouped": f"SELECT {every}, COUNT(*) AS n FROM {source}.t GROUP BY {every}",
         "aggregated": f"SELECT {', '.join([*calls, *sums])} FROM {source}.t",
         "having": f"SELECT id % 2 AS k, COUNT(*) AS n FROM {source}.t GROUP BY id % 2 HAVING {some}",
+        "padded": f"SELECT a.id, {theirs} FROM {source}.t a LEFT JOIN {source}.t b ON b.id = a.id AND b.id % 2 = 0",
+        "united": f"SELECT {every} FROM {source}.t WHERE id < 5 UNION SELECT {every} FROM {source}.t WHERE id > 2",
+        "ranked": f"SELECT id, {every}, ROW_NUMBER() OVER (PARTITION BY id % 2 ORDER BY {every}) AS p FROM {source}.t",
     }
+    for part in (held[at : at + 9] for at in range(0, len(held), 9)):
+        there = (f"SELECT 1 FROM {source}.t j WHERE j.c{n} = a.c{n} AND j.id <> a.id" for n, _ in part)
+        flags = ", ".join(f"EXISTS ({query}) AS e{n}" for query, (n, _) in zip(there, part, strict=True))
+        found[f"exists_c{part[0][0]}_to_c{part[-1][0]}"] = f"SELECT a.id, {flags} FROM {source}.t a"
     for part in (held[at : at + 4] for at in range(0, len(held), 4)):
         joins = " ".join(f"JOIN {source}.t j{n} ON j{n}.c{n} = a.c{n} AND j{n}.c{n} {case.where}" for n, case in part)
         ids = ", ".join(f"j{n}.id AS i{n}" for n, _ in part)
