@@ -15,12 +15,15 @@ from headwater.runtime.project import secrets
 from headwater.runtime.project.config import Config
 from postgres_server import PostgresServer, postgres_server
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
-"""A JVM here lives for seconds or minutes: its second compiler took two fifths of its time and never paid off."""
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+"""A JVM here lives for seconds or minutes: its second compiler took two fifths of its time and never paid off. Without
+it a JVM keeps 48 MB of compiled code, which many views fill; then it compiles nothing any more."""
 
 
 LONG = (
     "test_types",
+    "test_tree_kinds",
+    "test_trees",
     "test_whole",
     "test_chaos",
     "test_trouble",

@@ -245,7 +245,7 @@ def driven(work: tasks.WaveWork, running: Any) -> tuple[pa.Table, int]:
     try:
         ask = next(running)
         while True:
-            ask = running.send(tasks._answer(work, ask, tally))
+            ask = running.send(tasks.answer_question(work, ask, tally))
     except StopIteration as stop:
         return stop.value, tally.questions
 

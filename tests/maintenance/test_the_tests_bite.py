@@ -64,25 +64,25 @@ def one_compensation_less(patch: pytest.MonkeyPatch) -> None:
 
 def answers_as_of_now(patch: pytest.MonkeyPatch) -> None:
     """The as-of promise broken: the source answers with what it holds now."""
-    answer = tasks._answer
+    answer = tasks.answer_question
 
     def now(work: tasks.WaveWork, ask: Any, tally: Any) -> pa.Table:
         present = {s: tasks.connected(spec).position() for s, spec in work.specs.items()}
         return answer(replace(work, positions=present), ask, tally)
 
-    patch.setattr(tasks, "_answer", now)
+    patch.setattr(tasks, "answer_question", now)
 
 
 def duplicates_forgotten(patch: pytest.MonkeyPatch) -> None:
     """An answer counts every row once."""
-    answer = tasks._answer
+    answer = tasks.answer_question
 
     def once(work: tasks.WaveWork, ask: Any, tally: Any) -> pa.Table:
         rows = answer(work, ask, tally)
         ones = pa.array([1] * rows.num_rows, pa.int64())
         return rows.set_column(rows.schema.get_field_index(COUNT), COUNT, ones)
 
-    patch.setattr(tasks, "_answer", once)
+    patch.setattr(tasks, "answer_question", once)
 
 
 def parts_overlap(patch: pytest.MonkeyPatch) -> None:

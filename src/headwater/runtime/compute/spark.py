@@ -78,8 +78,6 @@ def start_spark(config: Config) -> SparkSession:
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     options = {**_DEFAULTS, **MEANING, "spark.local.dir": str(quiet.parent), **config.spark_options}
     heap = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
-    # a small machine's JVM keeps 48 MB of compiled code, and stops compiling for good when many views fill it
-    heap += " -XX:ReservedCodeCacheSize=240m"
     flags = f"-Dlog4j2.configurationFile={quiet} {heap} -Xshare:auto"
     options["spark.driver.extraJavaOptions"] = f"{flags} {options.get('spark.driver.extraJavaOptions', '')}".strip()
     if not config.spark_master.startswith("local"):
