@@ -10,7 +10,7 @@ ties are decided by all columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -251,6 +251,18 @@ def expressions(node: Relation) -> tuple[Expression, ...]:
 def mentioned(*found: Expression) -> frozenset[Name]:
     """The columns that expressions speak of."""
     return frozenset(column.name for one in found for column in one.find_all(exp.Column))
+
+
+def substituted(expression: Expression, made: Mapping[Name, Expression]) -> Expression:
+    """The expression, with what its columns stand for in their place."""
+
+    def put(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Column) and part.name in made:
+            new = made[part.name].copy()
+            return new if isinstance(new, exp.Column | exp.Literal | exp.Paren) else exp.paren(new, copy=False)
+        return part
+
+    return expression.copy().transform(put)
 
 
 def walk(node: Relation) -> Iterator[Relation]:

@@ -28,12 +28,12 @@ from headwater.algebra.relations import (
     Relation,
     Table,
     children,
+    substituted,
     tables,
     with_children,
 )
 from headwater.algebra.render import rendered
 from headwater.algebra.rules import optimized
-from headwater.algebra.rules.push_filters import substituted
 from headwater.algebra.select.context import Built, Context
 from headwater.algebra.select.correlation import conjuncts
 from headwater.algebra.select.query import build_query

@@ -23,8 +23,8 @@ from headwater.algebra.relations import (
     Window,
     expressions,
     mentioned,
+    substituted,
 )
-from headwater.algebra.rules.push_filters import substituted
 from headwater.algebra.select.scope import Fresh, column
 
 

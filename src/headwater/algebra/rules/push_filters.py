@@ -6,7 +6,7 @@ a ⟕ b ON a.id = b.id AND b.z > 0      →   a ⟕ σ b.z > 0 (b) ON a.id = b.i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -26,6 +26,7 @@ from headwater.algebra.relations import (
     Window,
     children,
     mentioned,
+    substituted,
     with_children,
 )
 from headwater.algebra.select.correlation import conjunction, conjuncts, filtered
@@ -99,18 +100,6 @@ def _split(
 def loud(expression: Expression) -> bool:
     """Whether evaluating it may end everything: then it is evaluated where it stands, and once."""
     return any(isinstance(p, exp.Anonymous) and p.name.lower() in _LOUD for p in expression.walk())
-
-
-def substituted(expression: Expression, made: Mapping[Name, Expression]) -> Expression:
-    """The expression, with what its columns stand for in their place."""
-
-    def put(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Column) and part.name in made:
-            new = made[part.name].copy()
-            return new if isinstance(new, exp.Column | exp.Literal | exp.Paren) else exp.paren(new, copy=False)
-        return part
-
-    return expression.copy().transform(put)
 
 
 def _renamed(parts: Iterable[Expression], old: Iterable[Name], new: Iterable[Name]) -> list[Expression]:
