@@ -7,6 +7,8 @@ the aggregates that views maintain, and functions with a syntax of their own, su
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
@@ -34,6 +36,16 @@ class ViewSql(Spark):
         FUNCTION_PARSERS = {  # noqa: RUF012
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name not in _RENAMED
         }
+
+
+def each(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """The node itself, with each of its parts changed."""
+    for key, value in list(node.args.items()):
+        if isinstance(value, exp.Expr):
+            node.set(key, change(value))
+        elif isinstance(value, list):
+            node.set(key, [change(v) if isinstance(v, exp.Expr) else v for v in value])
+    return node
 
 
 def spark_sql(node: exp.Expr) -> str:

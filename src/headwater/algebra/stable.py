@@ -17,6 +17,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from headwater.algebra.dialect import each
 from headwater.algebra.functions import function_name
 from headwater.algebra.relations import (
     Aggregate,
@@ -59,7 +60,7 @@ def _call(expression: Expression, columns: tuple[Name, ...], type_of: TypeOf) ->
         only = node.expression.this if isinstance(node, exp.Filter) else None
         bare = node.this if isinstance(node, exp.Filter) else node
         if not isinstance(bare, exp.Sum | exp.Avg):
-            return _each(node, change)
+            return each(node, change)
         distinct = isinstance(bare.this, exp.Distinct)
         argument = bare.this.expressions[0] if distinct else bare.this
         if not pa.types.is_floating(type_of(argument, columns)):
@@ -81,12 +82,3 @@ def _window(call: WindowCall, columns: tuple[Name, ...], type_of: TypeOf) -> Win
             "write ROWS BETWEEN …, or cast the argument to DECIMAL",
         )
     return replace(call, frame=_WHOLE, ties=True)
-
-
-def _each(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    for key, value in list(node.args.items()):
-        if isinstance(value, exp.Expr):
-            node.set(key, change(value))
-        elif isinstance(value, list):
-            node.set(key, [change(v) if isinstance(v, exp.Expr) else v for v in value])
-    return node

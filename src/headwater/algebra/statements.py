@@ -259,7 +259,8 @@ def _misspelt(tokens: Sequence[Token], start: int) -> tuple[Token, str] | None:
     """A word up to where reading failed that is almost a keyword, the nearest first: sqlglot takes `FRO` for a name,
     and stumbles over what follows."""
     before = [t for t in tokens if t.start <= start]
-    for token in (*reversed(before[-3:]), before[0]):
+    after = tokens[len(before) : len(before) + 1]
+    for token in (*after, *reversed(before[-3:]), before[0]):
         near = difflib.get_close_matches(token.text.upper(), _KEYWORDS, n=1, cutoff=0.75)
         if token.token_type == TokenType.VAR and near and near[0] != token.text.upper():
             return token, near[0]

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headwater.algebra.dialect import each
 from headwater.algebra.functions import function_name, is_aggregate
 from headwater.algebra.relations import (
     Aggregate,
@@ -210,12 +211,7 @@ def of_nothing(call: Expression) -> Expression | None:
             if function_name(bare) in ("collect_list", "collect_set", "array_agg"):
                 return exp.Anonymous(this="array")
             return exp.null()
-        for key, inner in list(part.args.items()):
-            if isinstance(inner, exp.Expr):
-                part.set(key, nothing(inner))
-            elif isinstance(inner, list):
-                part.set(key, [nothing(v) if isinstance(v, exp.Expr) else v for v in inner])
-        return part
+        return each(part, nothing)
 
     found = nothing(call.copy())
     return None if isinstance(found, exp.Null) else found

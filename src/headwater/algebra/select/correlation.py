@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from headwater.algebra.dialect import each
 from headwater.algebra.functions import is_aggregate
 from headwater.algebra.relations import (
     Aggregate,
@@ -315,11 +316,6 @@ def only(call: Expression, condition: Expression) -> Expression:
             return exp.Filter(this=part.this, expression=exp.Where(this=both))
         if isinstance(part, exp.WithinGroup) or is_aggregate(part):
             return exp.Filter(this=part, expression=exp.Where(this=condition.copy()))
-        for key, value in list(part.args.items()):
-            if isinstance(value, exp.Expr):
-                part.set(key, restrict(value))
-            elif isinstance(value, list):
-                part.set(key, [restrict(v) if isinstance(v, exp.Expr) else v for v in value])
-        return part
+        return each(part, restrict)
 
     return restrict(call.copy())

@@ -10,12 +10,12 @@ Several grouping sets are as many groupings side by side, with NULL for what a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations, product
 
 from sqlglot import exp
 
-from headwater.algebra.dialect import said, spark_sql
+from headwater.algebra.dialect import each, said, spark_sql
 from headwater.algebra.functions import function_name, is_aggregate
 from headwater.algebra.names import pick
 from headwater.algebra.relations import Aggregate, Expression, Name, Project, Relation, Union
@@ -204,19 +204,19 @@ class Grouping:
                 f"add it to GROUP BY, or use an aggregate of it, such as MAX({self._said(node.name)})",
                 node,
             )
-        return _each(node, self._replaced)
+        return each(node, self._replaced)
 
     def _window(self, node: exp.Window) -> Expression:
         holder: exp.Expr = node
         function = node.this
         while isinstance(function, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
             if isinstance(function, exp.Filter):
-                function.set("expression", _each(function.expression, self._replaced))
+                function.set("expression", each(function.expression, self._replaced))
             holder, function = function, function.this
-        holder.set("this", _each(function, self._replaced))
+        holder.set("this", each(function, self._replaced))
         node.set("partition_by", [self._replaced(p) for p in node.args.get("partition_by") or []])
         if node.args.get("order"):
-            node.set("order", _each(node.args["order"], self._replaced))
+            node.set("order", each(node.args["order"], self._replaced))
         return node
 
     def _call(self, node: Expression) -> Name:
@@ -244,15 +244,6 @@ class Grouping:
 
     def _said(self, name: Name) -> str:
         return next((s.said for s in self._before.scope.columns if s.name == name), name)
-
-
-def _each(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    for key, value in list(node.args.items()):
-        if isinstance(value, exp.Expr):
-            node.set(key, change(value))
-        elif isinstance(value, list):
-            node.set(key, [change(v) if isinstance(v, exp.Expr) else v for v in value])
-    return node
 
 
 def _bits(of: Sequence[Name], members: Sequence[Name]) -> int:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headwater.algebra.dialect import each
 from headwater.algebra.functions import function_name
 from headwater.algebra.relations import Expression, Filter, Name, Project, Relation, Window, WindowCall
 from headwater.algebra.select.context import Context
@@ -63,12 +64,7 @@ def windows(c: Context, relation: Relation, found: list[Expression]) -> tuple[Re
         if isinstance(node, exp.Query) and not isinstance(node, exp.Table):
             return node
         if not isinstance(node, exp.Window):
-            for key, value in list(node.args.items()):
-                if isinstance(value, exp.Expr):
-                    node.set(key, replaced(value))
-                elif isinstance(value, list):
-                    node.set(key, [replaced(v) if isinstance(v, exp.Expr) else v for v in value])
-            return node
+            return each(node, replaced)
         text = node.sql("spark")
         if text not in calls:
             calls[text] = _call(c, node)

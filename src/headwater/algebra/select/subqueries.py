@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from headwater.algebra.dialect import said
+from headwater.algebra.dialect import each, said
 from headwater.algebra.functions import function_name
 from headwater.algebra.relations import (
     Expression,
@@ -198,12 +198,7 @@ def value(c: Context, node: exp.Expr, place: Place) -> tuple[Expression, Place]:
             return found
         if isinstance(part, exp.Column | exp.Lambda | exp.Dot) and not has_query(part):
             return c.resolver.resolved(part, place.scope)
-        for key, inner in list(part.args.items()):
-            if isinstance(inner, exp.Expr):
-                part.set(key, replaced(inner))
-            elif isinstance(inner, list):
-                part.set(key, [replaced(v) if isinstance(v, exp.Expr) else v for v in inner])
-        return part
+        return each(part, replaced)
 
     expression = replaced(node.copy())
     return expression, place.over(relation)

@@ -19,10 +19,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from headwater.algebra.relations import Expression, Name, Table
+from headwater.algebra.typing import INPUT
 
 COUNT, SEQ = "n_", "s_"
-INPUT = "input_"
-"""What an Evaluated step calls the step that it reads."""
 END = 2**62
 """The number of what is so at the batch's end: after every transaction of it."""
 

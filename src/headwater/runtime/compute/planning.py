@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from pyspark.sql.types import DoubleType, FloatType, StructField
 
 from headwater.algebra.conditions import check_equalities
 from headwater.algebra.meanings import surprises
+from headwater.algebra.relations import Relation
+from headwater.algebra.relations import tables as tables_of
 from headwater.algebra.view import Output, ViewDefinition, quoted
 from headwater.maintenance.wave import core_schema
 from headwater.model.changelog import COUNT, SEQ
@@ -55,7 +58,7 @@ def plan_view(
         if view.tree is None:
             core = core_schema(view, schemas)
         else:
-            tree = plan_tree(spark, view.tree, schemas)
+            tree = _planned_tree(spark, view, view.tree, schemas)
             core = tree.core
         empty = spark.createDataFrame([], spark_types(core))
         if view.aggregation:
@@ -75,7 +78,7 @@ def plan_view(
         check_determinism(view, spark.sql(view.recompute))
     except PySparkException as error:
         raise ViewSqlError(
-            f"view {view.name} ({view.file}:{view.line}): Spark refuses it: {reason(error)}",
+            f"view {view.name} ({view.file}:{view.line}): Spark refuses it: {_in_words(reason(error), view)}",
             "expressions are Spark SQL; cast where types do not fit",
         ) from None
     finally:
@@ -85,6 +88,22 @@ def plan_view(
     log = pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
     mark = fingerprint(view, tables, [parents[p].fingerprint for p in view.parents])
     return ViewPlan(view, schemas, core, log, types, mark, dict(parents), surprises(view, schemas), tree)
+
+
+def _planned_tree(
+    spark: SparkSession, view: ViewDefinition, tree: Relation, schemas: Mapping[TableName, pa.Schema]
+) -> PlannedTree:
+    try:
+        return plan_tree(spark, tree, schemas)
+    except ViewSqlError as error:
+        raise ViewSqlError(f"{view.file}:{view.line}: view {view.name}: {error.what}", error.fix) from None
+
+
+def _in_words(text: str, view: ViewDefinition) -> str:
+    """Spark's words, with the columns of tables under their names in place of those that a tree gives them."""
+    leaves = tables_of(view.tree) if view.tree is not None else []
+    said = {c: f"{t.table.table}.{n}" for t in leaves for c, n in zip(t.columns, t.names, strict=True)}
+    return re.sub(r"\bc\d+\b", lambda found: said.get(found[0], found[0]), text)
 
 
 def _columns_of(view: ViewDefinition, parent: ViewPlan) -> pa.Schema:
