@@ -57,10 +57,48 @@ REFUSED = [
     ("aggregate cannot stand in ON or WHERE", 3, "", "SELECT id FROM shop.orders\nWHERE sum(qty) > 3"),
     ("GROUP BY cannot hold an aggregate", 2, "", "SELECT 1 AS x FROM shop.orders GROUP BY sum(qty)"),
     (
-        "WITH RECURSIVE",
+        "UNION, which Spark SQL has not",
         2,
-        "not built",
-        "WITH RECURSIVE x AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM x) SELECT n FROM x",
+        "",
+        "WITH RECURSIVE x AS (SELECT 1 AS n UNION SELECT n + 1 FROM x) SELECT n FROM x",
+    ),
+    ("is no UNION ALL", 2, "", "WITH RECURSIVE x AS (SELECT n FROM x) SELECT n FROM x"),
+    (
+        "the first part of x speaks of x",
+        2,
+        "",
+        "WITH RECURSIVE x AS (SELECT n FROM x UNION ALL SELECT n + 1 FROM x) SELECT n FROM x",
+    ),
+    (
+        "cannot be followed",
+        2,
+        "",
+        "WITH RECURSIVE x AS (SELECT 1 AS n UNION ALL SELECT MAX(n) FROM x) SELECT n FROM x",
+    ),
+    (
+        "cannot be followed",
+        2,
+        "",
+        "WITH RECURSIVE x AS (SELECT 1 AS n UNION ALL SELECT a.n FROM x a JOIN x b ON a.n = b.n) SELECT n FROM x",
+    ),
+    (
+        "cannot be followed",
+        2,
+        "",
+        "WITH RECURSIVE x AS (SELECT 1 AS n UNION ALL SELECT o.id FROM shop.orders o LEFT JOIN x ON x.n = o.id)"
+        " SELECT n FROM x",
+    ),
+    (
+        "UNION ALL of 1 and of 2 columns",
+        2,
+        "",
+        "WITH RECURSIVE x AS (SELECT 1 AS n UNION ALL SELECT n, n + 1 FROM x) SELECT n FROM x",
+    ),
+    (
+        "ORDER BY or LIMIT",
+        2,
+        "",
+        "WITH RECURSIVE x AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM x LIMIT 5) SELECT n FROM x",
     ),
     ("FIRST()", 3, "not said", "SELECT sku,\nfirst(qty) AS q FROM shop.orders GROUP BY sku"),
     (

@@ -108,3 +108,19 @@ SELECT * FROM s.r AS x LEFT JOIN (s.s AS y JOIN s.t AS z ON y.d = z.d) ON x.a = 
 SELECT a, b, GROUPING(a) AS g, COUNT(*) AS n FROM s.r GROUP BY CUBE (a, b) HAVING COUNT(*) > 0;
 SELECT MAX(a) AS x FROM s.r HAVING MAX(a) > 1;
 SELECT a FROM s.r WHERE a > (SELECT AVG(x.d) FROM s.s AS x WHERE x.a >= ALL (SELECT y.f FROM s.t AS y WHERE y.d = x.d));
+
+-- t0(a int, b int, e text) t1(a int, b int, g dec) t2(a int, b int)
+WITH RECURSIVE r AS (SELECT a, b, 0 AS n FROM s.t0 UNION ALL SELECT r.a, t.b, r.n + 1 FROM r JOIN s.t1 t ON r.b = t.a WHERE r.n < 3) SELECT a, b, n FROM r;
+WITH RECURSIVE r(a, b) AS (SELECT a, b FROM s.t0 UNION ALL SELECT t.a, t.b FROM r JOIN s.t1 t ON r.b = t.a AND t.a < t.b) SELECT a, b FROM r;
+WITH RECURSIVE r(a, b) AS (SELECT a, b FROM s.t0 WHERE a = 1 UNION ALL SELECT t.a, t.b FROM s.t1 t, r WHERE r.b = t.a AND r.a < t.b AND t.a < t.b) SELECT r.a, r.b, t.b AS c FROM r LEFT JOIN s.t2 t ON t.a = r.b;
+WITH RECURSIVE r(a, p, n) AS (SELECT a, e, 1 FROM s.t0 UNION ALL SELECT t.a, r.p || '/' || CAST(t.b AS STRING), n + 1 FROM r JOIN s.t1 t ON r.a = t.b WHERE n < 4) SELECT a, COUNT(*) AS c, MAX(p) AS p FROM r GROUP BY a;
+WITH RECURSIVE r(a, n) AS (SELECT a, 1 FROM s.t0 UNION ALL SELECT t.b, n + 1 FROM r JOIN s.t1 t ON r.a = t.a WHERE n < 4 AND NOT EXISTS (SELECT 1 FROM s.t2 u WHERE u.a = r.a AND u.b = t.b)) SELECT * FROM r WHERE a = 2;
+WITH RECURSIVE r(a, n) AS (SELECT a, 1 FROM s.t0 UNION ALL SELECT t.b, n + 1 FROM r LEFT JOIN s.t1 t ON r.a = t.a WHERE n < 4) SELECT x.a, y.n FROM r x JOIN r y ON x.a = y.a AND x.n = y.n;
+SELECT t.a, (SELECT COUNT(*) FROM s.t2 u WHERE u.a = t.a) AS k FROM s.t2 t WHERE t.b IN (WITH RECURSIVE r(a, n) AS (SELECT a, 1 FROM s.t0 UNION ALL SELECT t.b, n + 1 FROM r JOIN s.t1 t ON r.a = t.a WHERE n < 3) SELECT a FROM r);
+WITH RECURSIVE r(a, p) AS (SELECT a, array(a) FROM s.t0 UNION ALL SELECT t.b, array_append(p, t.b) FROM r JOIN s.t1 t ON r.a = t.a WHERE NOT array_contains(p, t.b)) SELECT a, p FROM r;
+WITH RECURSIVE r(a, n) AS (SELECT a, 1 FROM s.t0 UNION ALL (SELECT t.b, n + 1 FROM r JOIN s.t1 t ON r.a = t.a WHERE n < 3 UNION ALL SELECT t.a, n + 1 FROM s.t2 t JOIN r ON r.a = t.b WHERE n < 3)) SELECT * FROM r;
+WITH RECURSIVE r(a, n) AS (SELECT a, 1 FROM s.t0 UNION ALL SELECT q.k, n + 1 FROM r JOIN (SELECT a, MAX(b) AS k, SUM(g) AS g FROM s.t1 GROUP BY a) q ON r.a = q.a WHERE n < 4 AND q.g > 0) SELECT a, n FROM r ORDER BY n DESC, a NULLS FIRST LIMIT 3;
+WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT r.n, t.a FROM r LEFT JOIN s.t0 t ON t.a = r.n;
+WITH RECURSIVE r(a, q) AS (SELECT a, CAST(1 AS BIGINT) FROM s.t0 UNION ALL SELECT t.b, r.q * t.a FROM r JOIN s.t1 t ON r.a = t.a AND t.b > t.a) SELECT a, SUM(q) AS q FROM r GROUP BY a HAVING COUNT(*) > 1;
+WITH RECURSIVE r(a, n) AS (SELECT a, 1 FROM s.t0 UNION ALL SELECT t.b, n + 1 FROM r, LATERAL (SELECT u.b FROM s.t1 u WHERE u.a = r.a) t WHERE n < 4) SELECT DISTINCT a FROM r EXCEPT SELECT b FROM s.t2;
+WITH RECURSIVE r(a, n) AS (SELECT a, 1 FROM s.t0 UNION ALL SELECT t.b, n + 1 FROM r JOIN s.t1 t ON r.a >= t.a WHERE n < 3) SELECT a, n, ROW_NUMBER() OVER (PARTITION BY a ORDER BY n) AS k FROM r;

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from headwater.algebra.relations import JoinKind, Project, mentioned
-from headwater.maintenance.operators import aggregates, joins, linear, sets, timelines, windows
+from headwater.maintenance.operators import aggregates, joins, linear, recursion, running, sets, timelines, windows
+from headwater.maintenance.operators.local_types import duck_type
 from headwater.maintenance.operators.program import Draft, Keys
 
 from .oracle import Mismatch, check
@@ -49,6 +50,10 @@ RANK_ABOVE = [
     "SELECT t.e, q.n FROM s.t LEFT JOIN (SELECT a, b, RANK() OVER (PARTITION BY a ORDER BY b NULLS FIRST) AS n"
     " FROM s.r) AS q ON q.b = t.d",
 ]
+DEEP = [
+    "WITH RECURSIVE x(a, n) AS (SELECT a, 1 FROM s.r"
+    " UNION ALL SELECT s.d, n + 1 FROM x JOIN s.s ON s.a = x.a WHERE n < 4) SELECT a, n FROM x",
+]
 SET_ABOVE = ["SELECT t.e, q.a FROM s.t LEFT JOIN (SELECT a FROM s.r EXCEPT SELECT a FROM s.s) AS q ON q.a = t.d"]
 
 
@@ -74,6 +79,33 @@ class Swap:
 
 HIT: list[Swap] = []
 Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def one_level_only(patch: pytest.MonkeyPatch) -> None:
+    """What a level makes of the one before is made once."""
+    patch.setattr(running._Levels, "given", _once(running._Levels.given))
+
+
+def _once(given: Callable[..., Any]) -> Callable[..., Any]:
+    def once(self: Any, made: Any) -> Any:
+        return given(self, made) if self._level < 1 else None
+
+    return once
+
+
+def keys_not_followed(patch: pytest.MonkeyPatch) -> None:
+    """Only what has the keys that were asked for is looked at, not what it was made of."""
+    patch.setattr(recursion, "_needed", lambda node, step, by, asked, m: asked)
+
+
+def nothing_old(patch: pytest.MonkeyPatch) -> None:
+    """The term of old rows that meet new ones is forgotten."""
+    patch.setattr(recursion.RecursionOperator, "ask", lambda self, node, columns, keys, m: _no_rows(node, m))
+
+
+def _no_rows(node: Any, m: Any) -> str:
+    nulls = [f"CAST(NULL AS {duck_type(m.types[c])}) AS {c}" for c in node.columns]
+    return str(m.draft.local(f"SELECT {', '.join(nulls)}, CAST(0 AS BIGINT) AS n_ WHERE FALSE"))
 
 
 def one_side_padded(patch: pytest.MonkeyPatch) -> None:
@@ -211,6 +243,9 @@ BREAKAGES: dict[str, tuple[Break, list[str]]] = {
     "window: the version before forgotten": (beginning_forgotten, WINDOW),
     "top-N: the old partition stays": (Swap("-r_.n_, t_.next_", "0 * r_.n_, t_.next_"), TOP),
     "window, asked by another column: some of the partition": (some_keys_only, RANK_ABOVE),
+    "recursion: one level only": (one_level_only, DEEP),
+    "recursion: keys are not followed back": (keys_not_followed, DEEP),
+    "recursion: old rows are not asked for": (nothing_old, DEEP),
     "except: the right side's changes are not looked at": (Swap("0 AS l_, n_ AS r_", "0 AS l_, 0 * n_ AS r_"), EXCEPT),
     "except: the version before forgotten": (beginning_forgotten, EXCEPT),
     "intersect all: the greater count": (Swap("LEAST(l_, r_)", "GREATEST(l_, r_)"), INTERSECT),

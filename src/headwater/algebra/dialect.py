@@ -7,8 +7,11 @@ the aggregates that views maintain, and functions with a syntax of their own, su
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
 
+import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
@@ -21,6 +24,10 @@ _UNDERSTOOD = (
 )
 _RENAMED = ("LISTAGG", "STRING_AGG", "GROUP_CONCAT")
 """sqlglot would call them all by one name; they are refused under the one that was written."""
+
+
+MOST_LEVELS = "most_levels"
+"""Where the name of a query of WITH has its MAX RECURSION LEVEL."""
 
 
 class ViewSql(Spark):
@@ -37,6 +44,17 @@ class ViewSql(Spark):
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name not in _RENAMED
         }
 
+        def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
+            """`WITH RECURSIVE t(x) MAX RECURSION LEVEL 200 AS …`: the level is left with the name."""
+            alias = super()._parse_table_alias(*args, **kwargs)
+            if alias is not None and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+                level = self._parse_number()
+                if level is None or not level.name.isdigit() or int(level.name) < 1:
+                    self.raise_error("MAX RECURSION LEVEL wants a whole number")
+                else:
+                    alias.meta[MOST_LEVELS] = int(level.name)
+            return alias
+
 
 def each(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """The node itself, with each of its parts changed."""
@@ -46,6 +64,11 @@ def each(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
         elif isinstance(value, list):
             node.set(key, [change(v) if isinstance(v, exp.Expr) else v for v in value])
     return node
+
+
+def read_back(text: str) -> exp.Expr:
+    """Spark SQL that was written here, as a tree. What sqlglot cannot read of it is no part of a tree anyway."""
+    return sqlglot.parse_one(re.sub(r"MAX RECURSION LEVEL \d+", "", text), read="spark")
 
 
 def spark_sql(node: exp.Expr) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
 
+from headwater.algebra.dialect import read_back
 from headwater.algebra.view import ViewDefinition
 from headwater.model.names import TableName
 
@@ -18,7 +18,7 @@ from headwater.model.names import TableName
 def surprises(view: ViewDefinition, schemas: Mapping[TableName, pa.Schema]) -> tuple[str, ...]:
     """One sentence for every division of integers in the view's query."""
     kinds = {o.alias: schemas[o.table] for o in view.occurrences}
-    query = sqlglot.parse_one(view.recompute, read="spark")
+    query = read_back(view.recompute)
     found = [d for d in query.find_all(exp.Div) if _whole(d.this, kinds) and _whole(d.expression, kinds)]
     said = (d.sql("spark").replace("`", "") for d in found)
     return tuple(

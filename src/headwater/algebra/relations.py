@@ -199,15 +199,56 @@ class Window:
         return (*self.child.columns, *(call.name for call in self.calls))
 
 
-Relation = Table | Values | Filter | Project | Generate | Join | Union | SetOperation | Aggregate | Window
+@dataclass(frozen=True)
+class Reference:
+    """Inside the step of the Recursion of that name: the rows of the level before."""
+
+    name: str
+    columns: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """WITH RECURSIVE … UNION ALL: the rows of `base` are level 0; the `step` makes each level of the one before, which
+    it speaks of as a Reference of this name, with columns `inside`. Columns correspond by position, `columns` are new;
+    the last one is the level, which the step counts up. A tree that has a row of level `limit` has no state."""
+
+    name: str
+    base: Relation
+    step: Relation
+    inside: tuple[Name, ...]
+    columns: tuple[Name, ...]
+    limit: int
+
+    @property
+    def level(self) -> Name:
+        return self.columns[-1]
+
+
+Relation = (
+    Table
+    | Values
+    | Filter
+    | Project
+    | Generate
+    | Join
+    | Union
+    | SetOperation
+    | Aggregate
+    | Window
+    | Recursion
+    | Reference
+)
 
 
 def children(node: Relation) -> tuple[Relation, ...]:
     match node:
-        case Table() | Values():
+        case Table() | Values() | Reference():
             return ()
         case Join() | SetOperation():
             return (node.left, node.right)
+        case Recursion():
+            return (node.base, node.step)
         case Union():
             return node.children
         case _:
@@ -217,10 +258,12 @@ def children(node: Relation) -> tuple[Relation, ...]:
 def with_children(node: Relation, new: tuple[Relation, ...]) -> Relation:
     """The same operator over other children."""
     match node:
-        case Table() | Values():
+        case Table() | Values() | Reference():
             return node
         case Join() | SetOperation():
             return replace(node, left=new[0], right=new[1])
+        case Recursion():
+            return replace(node, base=new[0], step=new[1])
         case Union():
             return replace(node, children=new)
         case _:
@@ -274,7 +317,7 @@ def walk(node: Relation) -> Iterator[Relation]:
 def is_empty(node: Relation) -> bool:
     """Whether it can be seen that there are no rows: a condition says FALSE."""
     match node:
-        case Table() | Values() | SetOperation():
+        case Table() | Values() | SetOperation() | Reference():
             return False
         case Filter():
             parts = node.condition.flatten() if isinstance(node.condition, exp.And) else (node.condition,)

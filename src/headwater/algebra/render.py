@@ -17,6 +17,8 @@ from headwater.algebra.relations import (
     JoinKind,
     Name,
     Project,
+    Recursion,
+    Reference,
     Relation,
     SetKind,
     SetOperation,
@@ -54,6 +56,7 @@ def rendered(root: Relation, called: Callable[[TableName], str] = lambda name: q
 class _Renderer:
     def __init__(self, called: Callable[[TableName], str]) -> None:
         self._called, self._aliases = called, 0
+        self._recursions: dict[str, tuple[Name, ...]] = {}
 
     def query(self, node: Relation) -> str:
         match node:
@@ -76,6 +79,14 @@ class _Renderer:
                 on = f" ON {spark_sql(node.on)}" if node.on is not None else " ON TRUE"
                 left, right = self._inner(node.left), self._inner(node.right)
                 return f"SELECT {', '.join(node.columns) or '*'} FROM {left} {_JOINS[node.kind]} {right}{on}"
+            case Recursion():
+                self._recursions[node.name] = node.columns
+                head = f"{node.name} ({', '.join(node.columns)}) MAX RECURSION LEVEL {node.limit}"
+                parts = f"{self._as(node.base, node.columns)} UNION ALL {self._as(node.step, node.columns)}"
+                return f"WITH RECURSIVE {head} AS ({parts}) SELECT * FROM {node.name}"
+            case Reference():
+                pairs = zip(self._recursions[node.name], node.columns, strict=True)
+                return f"SELECT {', '.join(f'{a} AS {b}' for a, b in pairs)} FROM {node.name}"
             case Union():
                 return " UNION ALL ".join(self._as(child, node.columns) for child in node.children)
             case SetOperation():

@@ -18,6 +18,8 @@ from headwater.algebra.relations import (
     Join,
     Name,
     Project,
+    Recursion,
+    Reference,
     Relation,
     SetOperation,
     Table,
@@ -27,6 +29,7 @@ from headwater.algebra.relations import (
     children,
 )
 from headwater.algebra.render import over
+from headwater.model.errors import ViewSqlError
 from headwater.model.names import TableName
 
 INPUT = "input_"
@@ -50,6 +53,9 @@ class _Typing:
         if id(node) in self._seen:
             return
         self._seen.add(id(node))
+        if isinstance(node, Recursion):
+            self._recursion(node)
+            return
         for child in children(node):
             self.visit(child)
         match node:
@@ -61,6 +67,8 @@ class _Typing:
                 rows = [self._chosen(zip(node.columns, row, strict=True)) for row in node.rows]
                 if node.columns:
                     self._ask(" UNION ALL ".join(f"SELECT {row}" for row in rows), (), node.columns)
+            case Reference() | Recursion():
+                pass  # known by now
             case Filter():
                 self._ask(f"SELECT 1 AS one_ FROM {INPUT} WHERE {spark_sql(node.condition)}", node.columns, ())
             case Project():
@@ -85,6 +93,21 @@ class _Typing:
                 calls = [f"{spark_sql(c.function)} OVER ({over(c, node)}) AS {c.name}" for c in node.calls]
                 names = [c.name for c in node.calls]
                 self._ask(f"SELECT {', '.join(calls)} FROM {INPUT}", node.child.columns, names)
+
+    def _recursion(self, node: Recursion) -> None:
+        """Every level has the types of the base."""
+        self.visit(node.base)
+        for names in (node.inside, node.columns):
+            pairs = zip(names, node.base.columns, strict=True)
+            self.types.update({name: self.types[like] for name, like in pairs})
+        self.visit(node.step)
+        for place, (base, step) in enumerate(zip(node.base.columns, node.step.columns, strict=True)):
+            if self.types[base] != self.types[step]:
+                raise ViewSqlError(
+                    f"column {place + 1} of WITH RECURSIVE is {self.types[base]} at first and {self.types[step]} in the"
+                    " recursive part",
+                    "cast it to the same type in both",
+                )
 
     def _side_by_side(self, parts: Sequence[Relation], columns: Sequence[Name]) -> None:
         texts = []

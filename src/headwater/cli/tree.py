@@ -15,6 +15,8 @@ from headwater.algebra.relations import (
     JoinKind,
     Name,
     Project,
+    Recursion,
+    Reference,
     Relation,
     SetOperation,
     Table,
@@ -88,6 +90,12 @@ def _said(node: Relation, called: Mapping[Name, str]) -> str:
                 return f"DISTINCT {keys}"
             calls = ", ".join(_words(e, called) for _, e in node.calls)
             return f"groups by {keys}: {calls}; touched groups are read whole"
+        case Recursion():
+            return (
+                f"WITH RECURSIVE, at most {node.limit} levels: where it begins, and how a level follows from the last"
+            )
+        case Reference():
+            return "the level before"
         case Window():
             by = ", ".join(called.get(p, p) for p in node.partition)
             whole = f"partitions by {by} are read whole" if by else "reads every row"
@@ -119,6 +127,8 @@ def called(root: Relation) -> dict[Name, str]:
                 found.update(_as(node.columns, node.children[0].columns, found))
             case SetOperation():
                 found.update(_as(node.columns, node.left.columns, found))
+            case Recursion():
+                found.update(_as(node.columns, node.base.columns, found))
             case _:
                 pass
     return found

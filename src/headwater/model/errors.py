@@ -89,6 +89,10 @@ class ValueUnfit(HeadwaterError):
     """A source holds a value that its column's type here cannot represent exactly."""
 
 
+class EndlessRecursion(HeadwaterError):
+    """WITH RECURSIVE over data that never ends, or only after more levels than are allowed."""
+
+
 class WarehouseError(HeadwaterError):
     """The warehouse cannot be used: not writable, locked, newer than this software, disk full."""
 

@@ -15,6 +15,8 @@ from headwater.algebra.relations import (
     Join,
     Name,
     Project,
+    Recursion,
+    Reference,
     Relation,
     SetOperation,
     Table,
@@ -39,8 +41,12 @@ def _pruned(node: Relation, needed: frozenset[Name]) -> Relation:
         case Table():
             kept = [i for i, c in enumerate(node.columns) if c in needed] or [0]
             return replace(node, names=tuple(node.names[i] for i in kept), columns=tuple(node.columns[i] for i in kept))
-        case Values():
+        case Values() | Reference():
             return node
+        case Recursion():
+            return replace(
+                node, base=_exactly(node.base, node.base.columns), step=_exactly(node.step, node.step.columns)
+            )
         case Filter():
             return replace(node, child=_pruned(node.child, needed | own))
         case Project():

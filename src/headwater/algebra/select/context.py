@@ -16,11 +16,13 @@ from headwater.algebra.statements import ParsedView
 
 @dataclass(frozen=True)
 class Cte:
-    """A query by name, and the names that it may use itself."""
+    """A query by name, and the names that it may use itself. A `recursive` one uses its own, `alias`."""
 
     query: exp.Expr
     columns: tuple[str, ...]
     known: Mapping[str, Cte]
+    recursive: bool = False
+    alias: exp.Expr | None = None
 
 
 @dataclass
@@ -35,6 +37,8 @@ class Context:
     exact: bool = True
     built: dict[int, Built] = field(default_factory=dict)
     """Queries of WITH, by the id of what was written, which the view keeps alive."""
+    alive: list[exp.Expr] = field(default_factory=list)
+    """What was not written, and is known by its id nevertheless."""
 
     @property
     def parsed(self) -> ParsedView:

@@ -30,6 +30,8 @@ from headwater.algebra.relations import (
     JoinKind,
     Name,
     Project,
+    Recursion,
+    Reference,
     Relation,
     SetOperation,
     Table,
@@ -263,8 +265,8 @@ def _carry(node: Relation, domain: Domain, fresh: Fresh) -> tuple[Relation, dict
             renamed = Union(tuple(rows), columns)
             back = tuple((old, column(new)) for old, new in zip(node.columns, columns, strict=False))
             return Project(renamed, (*back, *((d, column(d)) for d in made.values()))), made
-        case Table():
-            raise AssertionError("a table is never correlated")
+        case Table() | Recursion() | Reference():
+            raise AssertionError("neither a table nor a query of WITH is ever correlated")
 
 
 def _in_order(node: Relation, columns: tuple[Name, ...], names: dict[Name, Name]) -> Relation:

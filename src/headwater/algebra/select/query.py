@@ -10,7 +10,7 @@ from sqlglot import exp
 from headwater.algebra.dialect import said
 from headwater.algebra.names import pick
 from headwater.algebra.relations import Aggregate, Expression, Name, Project, Relation, SetKind, SetOperation, Union
-from headwater.algebra.select import ranking, subqueries
+from headwater.algebra.select import ranking, recursion, subqueries
 from headwater.algebra.select.context import Built, Context, Cte
 from headwater.algebra.select.correlation import filtered
 from headwater.algebra.select.grouping import Grouping, calls_aggregate
@@ -42,21 +42,13 @@ def _with(c: Context, query: exp.Expr, ctes: Mapping[str, Cte]) -> Mapping[str, 
     clause = query.args.get("with_")
     if clause is None:
         return ctes
-    known = dict(ctes)
+    known, recursive = dict(ctes), bool(clause.args.get("recursive"))
     for one in clause.expressions:
         alias = one.args["alias"]
         name = alias.name
-        mentions = any(t.name.lower() == name.lower() and len(t.parts) == 1 for t in one.this.find_all(exp.Table))
-        if clause.args.get("recursive") and mentions:
-            raise c.parsed.error(
-                "cannot maintain WITH RECURSIVE: recursion is not built yet",
-                "write as many joins as there are levels, or recurse when you read the view",
-                one,
-                "RECURSIVE",
-            )
         columns = tuple(i.name for i in alias.args.get("columns") or [])
         known = {n: q for n, q in known.items() if n.lower() != name.lower()} | {
-            name: Cte(one.this, columns, dict(known))
+            name: Cte(one.this, columns, dict(known), recursive and recursion.mentions(one.this, name), alias)
         }
     return known
 

@@ -22,7 +22,7 @@ from headwater.algebra.relations import (
     Table,
     Values,
 )
-from headwater.algebra.select import subqueries
+from headwater.algebra.select import recursion, subqueries
 from headwater.algebra.select.context import Built, Context, Cte, Place
 from headwater.algebra.select.correlation import conjunction, conjuncts
 from headwater.algebra.select.scope import UNSUPPORTED, Scope, Seen, column
@@ -124,7 +124,8 @@ def _mentioned(c: Context, cte: Cte) -> tuple[Relation, Built]:
     from headwater.algebra.select.query import build_query
 
     if id(cte.query) not in c.built:
-        c.built[id(cte.query)] = build_query(c, cte.query, None, cte.known)
+        made = recursion.build(c, cte) if cte.recursive else build_query(c, cte.query, None, cte.known)
+        c.built[id(cte.query)] = made
     built = c.built[id(cte.query)]
     outputs = tuple((c.fresh(), column(name)) for _, name in built.outputs)
     return Project(built.relation, outputs), built

@@ -19,7 +19,8 @@ from headwater.algebra.relations import (
     mentioned,
 )
 from headwater.algebra.select.scope import is_null
-from headwater.maintenance.operators.local_sql import duck_type, local_sql
+from headwater.maintenance.operators.local_sql import local_sql, may_fail
+from headwater.maintenance.operators.local_types import duck_type
 from headwater.maintenance.operators.maintain import Maintenance
 from headwater.maintenance.operators.program import COUNT, INPUT, SEQ, Keys, listed
 
@@ -61,11 +62,11 @@ class FilterOperator:
         return self._kept(node, m.ask(node.child, columns, keys), (COUNT,), m)
 
     def _kept(self, node: Filter, step: str, more: tuple[str, ...], m: Maintenance) -> str:
-        here, rest = m.split(node.condition)
+        here, rest = m.split(node.condition, real=True)
+        if rest or may_fail(node.condition):
+            step = _real(node.child, step, more, m)
         if here != "TRUE":
             step = m.draft.local(f"SELECT * FROM {step} WHERE {here}", step)
-        if rest:
-            step = _real(node.child, step, more, m)
         return m.kept(step, rest, (*node.columns, *more))
 
 
@@ -95,6 +96,8 @@ class ProjectOperator:
         """Columns here, expressions in Spark."""
         here = {name: local_sql(e, m.types) for name, e in node.outputs}
         if all(text is not None for text in here.values()):
+            if any(may_fail(e) for _, e in node.outputs):
+                step = _real(node.child, step, more, m)
             chosen = [f"CAST({text} AS {duck_type(m.types[name])}) AS {name}" for name, text in here.items()]
             return m.draft.local(f"SELECT {listed(chosen, more)} FROM {step}", step)
         chosen = [f"{spark_sql(e)} AS {name}" for name, e in node.outputs]

@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from headwater.algebra.conditions import kind_of
 from headwater.algebra.relations import Expression
-from headwater.maintenance.operators.local_sql import Types, duck_type, local_sql
+from headwater.maintenance.operators.local_sql import Types, local_sql
+from headwater.maintenance.operators.local_types import duck_type
 from headwater.maintenance.operators.program import COUNT
 
 _PLAIN = ("integer", "decimal", "text", "date", "timestamp", "bool", "binary")

@@ -2,7 +2,8 @@
 
 Columns, literals, comparisons of the same kind (whole numbers and decimals, text by its bytes, dates, instants,
 booleans), AND, OR, NOT, IS NULL, IN, BETWEEN, LIKE, CASE and COALESCE of such, the first letters of a text, the year of
-a date. Everything else is Spark's: arithmetic overflows, casts, other functions, comparisons of text with numbers.
+a date, sums and products whose digits all have room (`local_values`). Everything else is Spark's: divisions, casts that
+may not fit, other functions, comparisons of text with numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from sqlglot import exp
 from headwater.algebra.conditions import comparable, digits, kind_of
 from headwater.algebra.relations import Expression, Name
 from headwater.algebra.rules.fold_constants import date_of
+from headwater.maintenance.operators.local_types import duck_type
+from headwater.maintenance.operators.local_values import made_of
 
 Types = Mapping[Name, pa.DataType]
 
@@ -29,37 +32,6 @@ _COMPARED: dict[type[exp.Expr], str] = {
 _BOOL = pa.bool_()
 _TEXT = (pa.string(), pa.large_string())
 _PARTS = ("YEAR", "MONTH", "DAY")
-
-
-def duck_type(kind: pa.DataType) -> str:
-    """An Arrow type as the embedded engine calls it."""
-    types = pa.types
-    if types.is_decimal(kind):
-        return f"DECIMAL({kind.precision}, {kind.scale})"
-    if types.is_timestamp(kind):
-        return "TIMESTAMP" if kind.tz is None else "TIMESTAMPTZ"
-    if types.is_list(kind) or types.is_large_list(kind):
-        return f"{duck_type(kind.value_type)}[]"
-    if types.is_struct(kind):
-        return "STRUCT(" + ", ".join(f'"{f.name}" {duck_type(f.type)}' for f in kind) + ")"
-    if types.is_map(kind):
-        return f"MAP({duck_type(kind.key_type)}, {duck_type(kind.item_type)})"
-    names = {
-        pa.bool_(): "BOOLEAN",
-        pa.int8(): "TINYINT",
-        pa.int16(): "SMALLINT",
-        pa.int32(): "INTEGER",
-        pa.int64(): "BIGINT",
-        pa.float32(): "FLOAT",
-        pa.float64(): "DOUBLE",
-        pa.string(): "VARCHAR",
-        pa.large_string(): "VARCHAR",
-        pa.binary(): "BLOB",
-        pa.large_binary(): "BLOB",
-        pa.date32(): "DATE",
-        pa.null(): "INTEGER",
-    }
-    return names[kind]
 
 
 def null_of(kind: pa.DataType) -> str:
@@ -119,7 +91,12 @@ def _value(node: Expression, types: Types) -> tuple[str, pa.DataType | None] | N
         return _same([node.this, *node.expressions], types, lambda parts: f"COALESCE({', '.join(parts)})")
     if isinstance(node, exp.Case) and node.args.get("this") is None:
         return _case(node, types)
-    return None
+    return made_of(node, lambda part: _value(part, types))
+
+
+def may_fail(node: Expression) -> bool:
+    """Whether there are values of which it has no result: such an expression is kept away from rows that never were."""
+    return node.find(exp.Add, exp.Sub, exp.Mul, exp.Neg) is not None
 
 
 def _like(node: exp.Like, types: Types) -> tuple[str, pa.DataType] | None:

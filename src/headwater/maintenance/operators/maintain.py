@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from headwater.algebra.dialect import spark_sql
 from headwater.algebra.relations import Expression, Name, Relation
 from headwater.algebra.select.correlation import conjunction, conjuncts
-from headwater.maintenance.operators.local_sql import Types, local_sql
+from headwater.maintenance.operators.local_sql import Types, local_sql, may_fail
 from headwater.maintenance.operators.program import COUNT, INPUT, SEQ, Draft, Keys, listed, total
 
 N = TypeVar("N", contravariant=True)
@@ -52,11 +52,12 @@ class Maintenance:
     def ask(self, node: Relation, columns: tuple[Name, ...], keys: Keys) -> str:
         return self.operators[type(node)].ask(node, columns, keys, self)
 
-    def split(self, condition: Expression | None) -> tuple[str, list[Expression]]:
-        """A condition as the embedded engine can say it, and what is left of it for Spark."""
+    def split(self, condition: Expression | None, real: bool = False) -> tuple[str, list[Expression]]:
+        """A condition as the embedded engine can say it, and what is left of it for Spark. What may fail is said only
+        of rows that are `real`."""
         here, rest = [], []
         for part in conjuncts(condition):
-            text = local_sql(part, self.types)
+            text = local_sql(part, self.types) if real or not may_fail(part) else None
             if text is None:
                 rest.append(part)
             else:

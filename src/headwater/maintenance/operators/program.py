@@ -4,6 +4,7 @@
     Asked       a table's rows as of the batch's end that have some keys
     Local       SQL of an embedded engine (DuckDB) over earlier steps: matching, counting, subtracting
     Evaluated   Spark SQL over one earlier step: whatever the author of the view wrote
+    Loop        steps of the other kinds, round after round, each over what the round before has made
 
 A program does nothing itself (`running` does, and the engine does it inside a Spark task). What decides a result is
 Spark's alone: a step is Local only where both engines mean the same (`local_sql`).
@@ -64,7 +65,25 @@ class Evaluated:
     columns: tuple[Name, ...]
 
 
-Step = Changes | Asked | Local | Evaluated
+@dataclass(frozen=True)
+class Loop:
+    """Rounds of `steps`, which know what the last one made as `hole`; `made` is what they make. Result: the rows of
+    `first` and of all rounds.
+
+    With a `level`, a column, round n makes rows of level n from all rows of level n − 1, those of `first` among them,
+    and there are no rows of level `limit`: a change that is one is an error, and it is one if asking finds any, which
+    therefore just ends there. Without, rows are keys: a round is given those that no round was given."""
+
+    name: str
+    first: str
+    hole: str
+    steps: tuple[Step, ...]
+    made: str
+    level: Name = ""
+    limit: int = 0
+
+
+Step = Changes | Asked | Local | Evaluated | Loop
 
 
 def reads(step: Step) -> tuple[str, ...]:
@@ -75,6 +94,11 @@ def reads(step: Step) -> tuple[str, ...]:
             return step.reads
         case Evaluated():
             return (step.reads,)
+        case Loop():
+            inside = {step.hole, *(one.name for one in step.steps)}
+            every = [step.made, *(name for one in step.steps for name in reads(one))]
+            outside = [name for name in every if name not in inside]
+            return (step.first, *outside, *outside)  # every round reads them
         case Changes():
             return ()
 
@@ -104,6 +128,8 @@ class Draft:
 
     types: Mapping[Name, pa.DataType]
     steps: list[Step] = field(default_factory=list)
+    _holes: int = 0
+    _added: int = 0
     _known: dict[object, str] = field(default_factory=dict)
 
     def finished(self, last: str) -> Program:
@@ -128,6 +154,29 @@ class Draft:
         found = tuple(columns)
         return self._add(("evaluated", sql, step), lambda name: Evaluated(name, sql, step, found))
 
+    def hole(self) -> str:
+        """What steps of a Loop may read; `loop` takes them out again."""
+        self._holes += 1
+        return f"h{self._holes}_"
+
+    def loop(self, first: str, hole: str, made: str, level: Name = "", limit: int = 0) -> str:
+        """Rounds of the steps that lead from the hole to what is made. Those that do not depend on it are done once,
+        before."""
+        inside, steps = {hole}, []
+        for step in self.steps:
+            if any(name in inside for name in reads(step)):
+                inside.add(step.name)
+                steps.append(step)
+        self.steps = [step for step in self.steps if step.name not in inside]
+        self._added += len(steps)
+        wanted, kept = {made}, []
+        for step in reversed(steps):
+            if step.name in wanted:
+                wanted.update(reads(step))
+                kept.append(step)
+        found = tuple(reversed(kept))
+        return self._add(("loop", first, hole, made), lambda name: Loop(name, first, hole, found, made, level, limit))
+
     def keys(self, parts: Sequence[tuple[str, Sequence[Name]]], nullable: Iterable[int] = ()) -> Keys:
         """The distinct rows of these columns of these steps. Rows with a NULL elsewhere than in `nullable` are left
         out: they equal nothing."""
@@ -151,7 +200,7 @@ class Draft:
 
     def _add(self, key: object, make: Callable[[str], Step]) -> str:
         if key not in self._known:
-            name = self._known[key] = f"r{len(self.steps)}_"
+            name = self._known[key] = f"r{len(self.steps) + self._added}_"
             self.steps.append(make(name))
         return self._known[key]
 
@@ -183,6 +232,7 @@ __all__ = [
     "Expression",
     "Keys",
     "Local",
+    "Loop",
     "Program",
     "Step",
     "alike",

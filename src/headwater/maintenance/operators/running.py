@@ -10,11 +10,12 @@ what Spark evaluates flows out of one Python worker and into the next.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.maintenance.operators.program import (
     COUNT,
@@ -23,12 +24,14 @@ from headwater.maintenance.operators.program import (
     Changes,
     Evaluated,
     Local,
+    Loop,
     Program,
     Step,
     listed,
     reads,
     total,
 )
+from headwater.model.errors import EndlessRecursion
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -52,7 +55,7 @@ class Workbench:
 
     def __init__(self, program: Program) -> None:
         self._connection = duckdb.connect(":memory:", config=_SETTINGS)
-        self._uses = Counter(name for step in program.steps for name in reads(step))
+        self._uses = Counter(name for step in _every(program.steps) for name in reads(step))
         self._program = program
 
     def put(self, name: str, rows: pa.Table) -> None:
@@ -60,7 +63,7 @@ class Workbench:
 
     def do(self, step: Local) -> None:
         kind = "VIEW" if self._uses[step.name] == 1 else "TABLE"
-        self._connection.execute(f"CREATE TEMP {kind} {step.name} AS {step.sql}")
+        self._connection.execute(f"CREATE OR REPLACE TEMP {kind} {step.name} AS {step.sql}")
 
     def rows(self, name: str) -> pa.Table:
         return _in_utc(self._connection.sql(f"SELECT * FROM {name}").to_arrow_table())
@@ -75,6 +78,13 @@ class Workbench:
         )
         return _in_utc(changes.to_arrow_table())
 
+    def over(self, sql: str, *tables: pa.Table) -> pa.Table:
+        """SQL over tables, of which it speaks as {0}, {1}, …"""
+        names = [f"given{place}_" for place, _ in enumerate(tables)]
+        for name, rows in zip(names, tables, strict=True):
+            self._connection.register(name, rows)
+        return _in_utc(self._connection.sql(sql.format(*names)).to_arrow_table())
+
     def close(self) -> None:
         self._connection.close()
 
@@ -86,17 +96,94 @@ def _in_utc(rows: pa.Table) -> pa.Table:
     return rows.cast(pa.schema(fields))
 
 
+def _every(steps: Iterable[Step]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        if isinstance(step, Loop):
+            yield from _every(step.steps)
+
+
 def running(program: Program) -> Generator[Wanted, pa.Table, pa.Table]:
     bench = Workbench(program)
     try:
-        for step in program.steps:
-            if isinstance(step, Local):
-                bench.do(step)
-            else:
-                bench.put(step.name, (yield wanted(step, bench)))
+        yield from doing(program.steps, bench)
         return bench.rows(program.last)
     finally:
         bench.close()
+
+
+def doing(steps: Iterable[Step], bench: Workbench) -> Generator[Wanted, pa.Table, None]:
+    """Steps, one after the other; what the embedded engine cannot do is wanted of the caller."""
+    for step in steps:
+        if isinstance(step, Local):
+            bench.do(step)
+        elif isinstance(step, Loop):
+            yield from rounds(step, bench)
+        else:
+            bench.put(step.name, (yield wanted(step, bench)))
+
+
+def rounds(loop: Loop, bench: Workbench) -> Generator[Wanted, pa.Table, None]:
+    """All rounds of a loop: by levels, or until there is no new key."""
+    first = bench.rows(loop.first)
+    todo = _Levels(loop, first, bench) if loop.level else _NewKeys(first, bench)
+    given = todo.given(first.slice(0, 0))
+    while given is not None:
+        bench.put(loop.hole, given)
+        yield from doing(loop.steps, bench)
+        given = todo.given(bench.rows(loop.made).select(first.column_names).cast(first.schema))
+    bench.put(loop.name, todo.all)
+
+
+class _NewKeys:
+    """Rounds over keys: each is given those that none was given before."""
+
+    def __init__(self, first: pa.Table, bench: Workbench) -> None:
+        self.all, self._first, self._bench = first.slice(0, 0), first, bench
+
+    def given(self, made: pa.Table) -> pa.Table | None:
+        rows, self._first = pa.concat_tables([self._first, made]), made.slice(0, 0)
+        same = " AND ".join(f"a_.{c} IS NOT DISTINCT FROM b_.{c}" for c in rows.column_names)
+        text = f"SELECT DISTINCT * FROM {{0}} AS a_ WHERE NOT EXISTS (SELECT 1 FROM {{1}} AS b_ WHERE {same})"
+        new = self._bench.over(text, rows, self.all).cast(rows.schema)
+        self.all = pa.concat_tables([self.all, new])
+        return new if new.num_rows else None
+
+
+class _Levels:
+    """Rounds over levels: each is given all rows of the level before, without those that cancel each other."""
+
+    def __init__(self, loop: Loop, first: pa.Table, bench: Workbench) -> None:
+        self._loop, self._waiting, self._level, self._bench = loop, first, -1, bench
+        self.all = first.slice(0, 0)
+
+    def given(self, made: pa.Table) -> pa.Table | None:
+        self._level += 1
+        here = pc.equal(self._waiting.column(self._loop.level), self._level)
+        rows = self._summed(pa.concat_tables([self._waiting.filter(here), made]))
+        self._waiting = self._waiting.filter(pc.invert(here))
+        if self._level >= self._loop.limit and rows.num_rows:
+            if SEQ in rows.column_names:
+                raise _endless(self._loop, rows)
+            return None
+        self.all = pa.concat_tables([self.all, rows])
+        return rows if rows.num_rows or self._waiting.num_rows else None
+
+    def _summed(self, rows: pa.Table) -> pa.Table:
+        chosen = listed(f"{total()} AS {COUNT}" if c == COUNT else c for c in rows.column_names)
+        by = listed(c for c in rows.column_names if c != COUNT)
+        text = f"SELECT {chosen} FROM {{0}} GROUP BY {by} HAVING SUM({COUNT}) <> 0"
+        return self._bench.over(text, rows).cast(rows.schema)
+
+
+def _endless(loop: Loop, rows: pa.Table) -> EndlessRecursion:
+    row = rows.sort_by(SEQ).slice(0, 1).to_pylist()[0]
+    hidden = (loop.level, COUNT, SEQ)
+    shown = ", ".join(repr(value) for name, value in row.items() if name not in hidden)
+    return EndlessRecursion(
+        f"WITH RECURSIVE goes deeper than {loop.limit} levels with transaction {row[SEQ]}: it comes to ({shown})",
+        "correct a cycle in the data, stop at one in the query, or write MAX RECURSION LEVEL",
+    )
 
 
 def wanted(step: Changes | Asked | Evaluated, bench: Workbench) -> Wanted:
@@ -145,4 +232,4 @@ def _counted(columns: Iterable[str], program: Program, more: Iterable[str]) -> p
     return pa.schema([*fields, *(pa.field(c, pa.int64()) for c in more)])
 
 
-__all__ = ["Step", "Wanted", "Workbench", "outcome", "running", "shapes", "wanted"]
+__all__ = ["Step", "Wanted", "Workbench", "doing", "outcome", "running", "shapes", "wanted"]

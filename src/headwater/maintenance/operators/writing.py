@@ -11,6 +11,7 @@ from headwater.algebra.relations import (
     Generate,
     Join,
     Project,
+    Recursion,
     Relation,
     SetOperation,
     Table,
@@ -31,6 +32,7 @@ from headwater.maintenance.operators.linear import (
 from headwater.maintenance.operators.local_sql import Types
 from headwater.maintenance.operators.maintain import Maintenance, Operator
 from headwater.maintenance.operators.program import Draft, Program
+from headwater.maintenance.operators.recursion import RecursionOperator
 from headwater.maintenance.operators.sets import SetOperator
 from headwater.maintenance.operators.windows import WindowOperator
 
@@ -45,6 +47,7 @@ OPERATORS: Mapping[type, Operator[Any]] = {
     SetOperation: SetOperator(),
     Aggregate: AggregateOperator(),
     Window: WindowOperator(),
+    Recursion: RecursionOperator(),
 }
 
 

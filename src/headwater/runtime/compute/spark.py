@@ -36,6 +36,7 @@ _DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.cteRecursionRowLimit": "-1",
 }
 """What suits many small jobs on one machine; a project's [spark.options] win."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from headwater.algebra.relations import Table
 from headwater.maintenance.operators.program import COUNT as N
 from headwater.maintenance.operators.program import SEQ as S
-from headwater.maintenance.operators.program import Asked, Changes, Evaluated, Local, Program, Step, reads
-from headwater.maintenance.operators.running import Wanted, Workbench, outcome, wanted
+from headwater.maintenance.operators.program import Asked, Changes, Evaluated, Program, Step, reads
+from headwater.maintenance.operators.running import Wanted, Workbench, doing, outcome
 from headwater.maintenance.wave import Ask
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.conditions import meets
@@ -98,12 +98,7 @@ def phase_rows(work: TreeWork, phase: Phase, given: Iterator[pa.RecordBatch]) ->
             bench.put(phase.entering.name, _evaluated(rows, phase.entering, work, folder))
         for name in phase.needed:
             bench.put(name, _load(folder / name))
-        for step in phase.steps:
-            if isinstance(step, Local):
-                bench.do(step)
-            else:
-                assert not isinstance(step, Evaluated)
-                bench.put(step.name, _supplied(work, step, bench, tally))
+        _done(work, phase.steps, bench, tally)
         folder.mkdir(parents=True, exist_ok=True)
         for name in phase.kept:
             _save(folder / name, bench.rows(name))
@@ -127,8 +122,19 @@ def _evaluated(rows: pa.Table | None, step: Evaluated, work: TreeWork, folder: P
     return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
 
-def _supplied(work: TreeWork, step: Changes | Asked, bench: Workbench, tally: Tally) -> pa.Table:
-    want = wanted(step, bench)
+def _done(work: TreeWork, steps: Iterable[Step], bench: Workbench, tally: Tally) -> None:
+    run = doing(steps, bench)
+    try:
+        want = next(run)
+        while True:
+            want = run.send(_supplied(work, want, tally))
+    except StopIteration:
+        return
+
+
+def _supplied(work: TreeWork, want: Wanted, tally: Tally) -> pa.Table:
+    step = want.step
+    assert not isinstance(step, Evaluated)
     schema = outcome(want, work.program)
     if isinstance(step, Changes):
         rows = meets(batch_changes(work.wave, step.table.table), step.table.conditions)
