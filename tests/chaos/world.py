@@ -235,7 +235,7 @@ class World:
     def settle(self) -> dict[str, Any]:
         """Wait until every view is halted or shows its sources as they are now."""
         end = time.monotonic() + self.patience
-        restarts, last, since = 0, "", time.monotonic()
+        restarts, last, since, unlocked = 0, "", time.monotonic(), False
         while True:
             if not self.run.alive:
                 restarts += 1
@@ -253,6 +253,10 @@ class World:
             late = {name: why for name, why in behind.items() if name in live}
             if not late and len(status["views"]) == len(VIEWS) and not status["run"].get("building"):
                 return status
+            if any("stayed locked" in (source["reason"] or "") for source in status["sources"]) and not unlocked:
+                self.note("Headwater says that an open transaction locks a table: it is ended")
+                self.shop.end_open()
+                unlocked, end = True, time.monotonic() + self.patience
             now = json.dumps([status["cut"], status["views"], [s["waiting"] for s in status["sources"]]])
             if now != last:
                 last, since = now, time.monotonic()
