@@ -28,11 +28,12 @@ from headwater.algebra.rules import optimized
 from headwater.algebra.select.context import Context
 from headwater.algebra.select.query import build_query
 from headwater.algebra.statements import parse_views
+from headwater.algebra.temporal import timed
 from headwater.algebra.typing import types_of
 from headwater.maintenance.operators.program import COUNT, SEQ, Asked, Changes, Program
 from headwater.maintenance.operators.running import Wanted, outcome, running
 from headwater.maintenance.operators.writing import changes_of
-from headwater.model.names import TableName
+from headwater.model.names import CLOCK, TableName
 from headwater.model.schema import Column, TableSchema
 
 from .worlds import Bag, Row, Schema, World, arrow, world_of
@@ -103,7 +104,8 @@ def tree_of(query: str, schema: Schema) -> Tree:
     parsed = parse_views(f"CREATE MATERIALIZED VIEW v AS {query}", "oracle.sql")[0]
     context = Context(Names(parsed, _Catalog(schema), Views()))
     built = build_query(context, parsed.select, None, {}, root=True)
-    return Tree(built.relation, optimized(built.relation, context.fresh))
+    best = timed(optimized(built.relation, context.fresh), context.fresh, context.types)
+    return Tree(timed(built.relation, context.fresh, context.types), best)
 
 
 def program_of(tree: Relation, schema: Schema) -> Program:
@@ -112,7 +114,7 @@ def program_of(tree: Relation, schema: Schema) -> Program:
         found = _connection().sql(duck(sql)).to_arrow_table().schema
         return pa.schema([pa.field(f.name, _as_in_spark(f.type)) for f in found])
 
-    tables = {TableName(SOURCE, shape.name): shape.arrow for shape in schema}
+    tables = {TableName(source, shape.name): shape.arrow for shape in schema for source in (SOURCE, CLOCK)}
     return changes_of(tree, types_of(tree, tables, analyze))
 
 
@@ -242,7 +244,12 @@ class Played:
             keys = set(zip(*(column.to_pylist() for column in want.given.columns), strict=True))
             some = self.crowded or not places
             state = self.world.states[high][shape.name].items() if keys else ()
-            rows = [(*row, n) for row, n in state if some or tuple(row[i] for i in places) in keys]
+            if step.between:
+                ((low_key, high_key),) = keys or ((None, None),)
+                known = [(row, n) for row, n in state if row[places[0]] is not None]
+                rows = [(*row, n) for row, n in known if some or low_key <= row[places[0]] <= high_key]
+            else:
+                rows = [(*row, n) for row, n in state if some or tuple(row[i] for i in places) in keys]
             more = [COUNT]
         found = arrow(shape, rows, more).select([*names.values(), *more])
         return found.rename_columns([*names, *more])

@@ -22,6 +22,7 @@ from headwater.algebra.functions import (
     is_aggregate,
 )
 from headwater.algebra.statements import ParsedView
+from headwater.algebra.temporal import in_place, is_present, says_present
 from headwater.model.errors import ViewSqlError
 
 
@@ -99,6 +100,8 @@ def is_block(query: exp.Expr) -> bool:
         return False
     if any(value and clause not in _BLOCK for clause, value in query.args.items()):
         return False
+    if says_present(query):
+        return False
     return all(_is_plain(node) for node in query.walk() if node is not query) and not _distinct_groups(query)
 
 
@@ -150,6 +153,14 @@ def _check_table(parsed: ParsedView, table: exp.Table) -> None:
 
 def _check_function(parsed: ParsedView, node: exp.Expr) -> None:
     name, clock = function_name(node), clock_in(node)
+    if is_present(node):
+        if in_place(node):
+            return
+        why = "outside of a comparison with a column in WHERE or HAVING it would change every row without end"
+        instead = (
+            f"write WHERE column > {name or said(node).lower()} - INTERVAL 1 HOUR, or use it when you read the view"
+        )
+        raise _refuse(parsed, Refusal(name or said(node).lower(), why, instead), node)
     if clock:
         why = "it is a clock, and a view must be a function of its sources alone"
         raise _refuse(parsed, Refusal(clock, why, "write the moment itself, or compare when you read the view"), node)

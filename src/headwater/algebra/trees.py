@@ -38,6 +38,7 @@ from headwater.algebra.select.context import Built, Context
 from headwater.algebra.select.correlation import conjuncts
 from headwater.algebra.select.query import build_query
 from headwater.algebra.select.scope import column
+from headwater.algebra.temporal import says_present, timed
 from headwater.algebra.view import AggregateCall, Aggregation, Occurrence, Output, quoted
 from headwater.model.schema import Column
 
@@ -58,9 +59,11 @@ def tree_view(query: exp.Expr, names: Names) -> TreeView:
     """The tree of a query; raises ViewSqlError or UnknownName."""
     context = Context(names)
     built = build_query(context, query, None, {}, root=True)
-    root = with_conditions(optimized(built.relation, context.fresh), context.types)
+    root = timed(optimized(built.relation, context.fresh), context.fresh, context.types)
+    root = with_conditions(root, context.types)
     called = [name for name, _ in built.outputs]
-    as_written = context.exact and query.find(exp.Any, exp.All) is None  # Spark SQL has no ANY and ALL of queries
+    # Spark SQL has no ANY and ALL of queries, and the present is the clock's row
+    as_written = context.exact and query.find(exp.Any, exp.All) is None and not says_present(query)
     grouped = _grouping(root, built)
     core = root if grouped is None else grouped[0]
     if grouped is None:

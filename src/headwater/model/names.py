@@ -17,6 +17,9 @@ ViewName = NewType("ViewName", str)
 VIEWS = SourceName("")
 """The "source" of a view that other views read: the warehouse itself."""
 
+CLOCK = SourceName("clock")
+"""The source of time: views that compare with the present read it."""
+
 Position = NewType("Position", str)
 """How far a source has come, in that source's own words. Opaque to everyone but its adapter."""
 

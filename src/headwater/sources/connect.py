@@ -26,11 +26,18 @@ def _postgres(spec: SourceSpec) -> Source:
     return PostgresSource(spec)
 
 
+def _clock(spec: SourceSpec) -> Source:
+    from headwater.sources.clock import ClockSource
+
+    return ClockSource(spec)
+
+
 ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
     "postgresql": _postgres,
     "postgres": _postgres,
     "sqlite": _sqlite,
     "memory": _memory,
+    "clock": _clock,
 }
 
 
@@ -49,6 +56,6 @@ def connect(spec: SourceSpec) -> Source:
     if adapter is None:
         # a URL without a scheme may be all secret, so it is not repeated
         what = f"unknown kind {scheme!r}" if separator else "a URL without a scheme"
-        known = ", ".join(f"{name}://" for name in ADAPTERS)
+        known = ", ".join(f"{name}://" for name in ADAPTERS if name != "clock")
         raise ConfigError(f"source {spec.name} has {what}", f"use one of: {known}")
     return adapter(spec)

@@ -39,12 +39,14 @@ from headwater.algebra.relations import (
     SetOperation,
     Window,
     mentioned,
+    tables,
     walk,
 )
 from headwater.algebra.select.correlation import conjuncts
 from headwater.maintenance.operators.local_sql import Types, equal_here, null_of
 from headwater.maintenance.operators.maintain import Maintenance
 from headwater.maintenance.operators.program import COUNT, END, SEQ, Keys, alike, listed, total
+from headwater.model.names import CLOCK
 
 AT, MATCHES, ROW = "at_", "m_", "row_"
 _ONE_SIDED = (JoinKind.SEMI, JoinKind.ANTI)
@@ -182,7 +184,9 @@ def _said(rest: Sequence[Expression], columns: Sequence[Name]) -> list[Name]:
 
 def _inner(node: Join, m: Maintenance) -> str:
     dl, dr = _net(node.left, m), _net(node.right, m)
-    right, left = _met(node, dl, m), _met(_turned(node), dr, m)
+    if is_clock(node.right):
+        dr = m.summed(dr, node.right.columns)
+    right, left = _met(node, dl, m), _between(node, dr, m) or _met(_turned(node), dr, m)
     columns = (*node.left.columns, *node.right.columns)
     here, rest = m.split(node.on)
     product = f"l_.{COUNT} * r_.{COUNT}"
@@ -200,6 +204,31 @@ def _inner(node: Join, m: Maintenance) -> str:
     if rest or (_restless(node.left) and _restless(node.right)):
         both = m.summed(both, columns)
     return m.kept(both, rest, (*columns, COUNT, SEQ))
+
+
+def is_clock(node: Relation) -> bool:
+    """Whether it is the one row that the clock replaces."""
+    found = tables(node)
+    return bool(found) and all(table.table.source == CLOCK for table in found)
+
+
+def _between(node: Join, dr: str, m: Maintenance) -> str:
+    """What the left side has for the ticks of a clock, if it is compared with a bound: the rows between the bounds of
+    the batch. Of any other row the condition is true before and after each tick, or false: what the old bound takes
+    away the new one brings. Empty if that is not how it is joined."""
+    on = node.on.unnest() if node.on is not None else None
+    if not is_clock(node.right) or not isinstance(on, exp.LT | exp.LTE | exp.GT | exp.GTE) or m.split(on)[1]:
+        return ""
+    row, bound = on.this.unnest(), on.expression.unnest()
+    if not (isinstance(row, exp.Column) and isinstance(bound, exp.Column)) or row.name not in node.left.columns:
+        return ""
+    present = m.ask(node.right, (), m.draft.keys([(dr, ())]))
+    text = (
+        f"SELECT MIN({bound.name}) AS k0, MAX({bound.name}) AS k1 FROM (SELECT {bound.name} FROM {dr}"
+        f" UNION ALL SELECT {bound.name} FROM {present}) AS b_ HAVING COUNT({bound.name}) > 0"
+    )
+    bounds = m.draft.local(text, dr, present)
+    return m.ask(node.left, (row.name,), Keys(bounds, 1, between=True))
 
 
 def _net(side: Relation, m: Maintenance) -> str:

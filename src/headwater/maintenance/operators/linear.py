@@ -79,7 +79,7 @@ class ProjectOperator:
 
     def ask(self, node: Project, columns: tuple[Name, ...], keys: Keys, m: Maintenance) -> str:
         below = [i for i, c in enumerate(columns) if c in node.plain]
-        where = self._possible(node, columns, m)
+        where = "" if keys.between else self._possible(node, columns, m)
         rows = m.ask(node.child, tuple(node.plain[columns[i]] for i in below), m.draft.some_keys(keys, below, where))
         return self._made(node, rows, (COUNT,), m)
 

@@ -38,12 +38,14 @@ class Changes:
 @dataclass(frozen=True)
 class Asked:
     """The table's rows as of the batch's end whose `columns` equal a row of the step `keys` (by position, NULLs alike):
-    its columns, COUNT. More rows do no harm. Without columns: all rows if there is any key, none if there is none."""
+    its columns, COUNT. More rows do no harm. Without columns: all rows if there is any key, none if there is none.
+    `between`: the one column lies between k0 and k1 of the one row that there may be."""
 
     name: str
     table: Table
     columns: tuple[Name, ...]
     keys: str
+    between: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,13 @@ def reads(step: Step) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Keys:
     """A step with columns k0, k1, … (k_ if there are none) that holds what is asked for. Those in `nullable` may be
-    NULL there."""
+    NULL there. `between`: there is one column, and it is asked for what lies between k0 and k1 of the one row that
+    there may be."""
 
     step: str
     width: int
     nullable: frozenset[int] = frozenset()
+    between: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,10 @@ class Draft:
         return self._add(("changes", table), lambda name: Changes(name, table))
 
     def asked(self, table: Table, columns: tuple[Name, ...], keys: Keys) -> str:
-        return self._add(("asked", table, columns, keys.step), lambda name: Asked(name, table, columns, keys.step))
+        return self._add(
+            ("asked", table, columns, keys.step),
+            lambda name: Asked(name, table, columns, keys.step, keys.between and bool(columns)),
+        )
 
     def local(self, sql: str, *steps: str) -> str:
         return self._add(("local", sql), lambda name: Local(name, sql, steps))

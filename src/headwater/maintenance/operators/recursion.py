@@ -57,7 +57,7 @@ class RecursionOperator:
 
     def ask(self, node: Recursion, columns: tuple[Name, ...], keys: Keys, m: Maintenance) -> str:
         step = _led(node.step)
-        by = _closed(node, step, columns, m)
+        by = () if keys.between else _closed(node, step, columns, m)
         asked = m.draft.some_keys(keys, [columns.index(c) for c in by])
         needed = _needed(node, step, by, asked, m) if by else asked
         base = m.ask(node.base, tuple(node.base.columns[node.columns.index(c)] for c in by), needed)

@@ -28,7 +28,7 @@ from headwater.maintenance.operators.program import Asked, Changes, Evaluated, P
 from headwater.maintenance.operators.running import Wanted, Workbench, doing, outcome
 from headwater.maintenance.wave import Ask
 from headwater.model.changelog import COUNT, SEQ
-from headwater.model.conditions import meets
+from headwater.model.conditions import Condition, meets
 from headwater.model.source import ORDINAL, Question
 from headwater.model.written import Tally
 from headwater.runtime.compute.failures import carries_errors
@@ -155,6 +155,11 @@ def _asked(work: TreeWork, step: Asked, keys: pa.Table, tally: Tally) -> pa.Tabl
         return pa.schema([*fields, pa.field(COUNT, pa.int64())]).empty_table()
     if not columns:
         return _everything(work, table, tally)
+    if step.between:
+        low, high = (keys.column(k)[0].as_py() for k in ("k0", "k1"))
+        within = (Condition(columns[0], ">=", low), Condition(columns[0], "<=", high))
+        question = Question(table.table, (), pa.table({}), table.names, (*table.conditions, *within))
+        return answer_question(work.wave, Ask(question), tally)
     keys = keys.rename_columns(list(columns))
     null = np.zeros(keys.num_rows, bool)
     for name in columns:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.model.errors import ConfigError, SourceUnavailable, UnknownName, ViewSqlError
-from headwater.model.names import SourceName, TableName, ViewName
+from headwater.model.names import CLOCK, SourceName, TableName, ViewName
 from headwater.model.schema import TableSchema
 from headwater.model.source import Source, SourceSpec
-from headwater.runtime.project.config import Config
+from headwater.runtime.project.config import Config, clock_spec
 from headwater.runtime.project.remembered import recall, remember
 from headwater.sources import connect
 from headwater.storage import Storage
@@ -66,6 +66,8 @@ class SourceCatalog:
     def spec(self, name: str) -> SourceSpec:
         """How a source is reached, as the project says now."""
         spec = self._config.sources.get(SourceName(name))
+        if spec is None and name == CLOCK:  # of a view whose file is gone, until it is applied
+            return clock_spec(self._config.tick_seconds)
         if spec is None:
             raise UnknownName("source", name, self._config.sources)
         return spec

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from headwater.model.errors import ConfigError, UnknownName
-from headwater.model.names import SourceName
+from headwater.model.names import CLOCK, SourceName
 from headwater.model.source import SourceSpec
 from headwater.runtime.project.settings import (
     SECTIONS,
@@ -32,6 +32,7 @@ from headwater.runtime.project.settings import (
 from headwater.runtime.project.source_config import VARIABLE, source_spec
 
 FILE = "headwater.toml"
+_PRESENT = re.compile(r"\b(now\s*\(|current_date\b|current_timestamp\b|curdate\s*\()", re.IGNORECASE)
 
 
 _RUN, _WAREHOUSE, _SPARK = RunSettings(), WarehouseSettings(), SparkSettings()
@@ -53,6 +54,7 @@ class Config:
     managers: int = _RUN.managers
     sequencing: str = _RUN.sequencing
     parts_seconds: float = _RUN.parts_seconds
+    tick_seconds: float = _RUN.tick_seconds
     chunk_rows: int = _RUN.chunk_rows
     lost_history: str = _RUN.lost_history
     spark_master: str = _SPARK.master
@@ -100,7 +102,20 @@ def load_config(start: Path | str = ".") -> Config:
     views = (folder / found["views"].pop("path", ViewsSettings().path)).absolute()
     spark = {f"spark_{name}": value for name, value in found["spark"].items()}
     values = {**found["warehouse"], **found["run"], **spark}
-    return Config(folder=folder, sources=_sources(raw, path), warehouse=warehouse, views=views, **values)
+    sources = _sources(raw, path)
+    if _mention_the_present(views):
+        sources.setdefault(CLOCK, clock_spec(values.get("tick_seconds", _RUN.tick_seconds)))
+    return Config(folder=folder, sources=sources, warehouse=warehouse, views=views, **values)
+
+
+def clock_spec(seconds: float) -> SourceSpec:
+    """The source of time; nobody has to name it."""
+    return SourceSpec(CLOCK, f"clock://{seconds:g}")
+
+
+def _mention_the_present(views: Path) -> bool:
+    files = sorted(views.glob("*.sql")) if views.is_dir() else []
+    return any(_PRESENT.search(file.read_text(encoding="utf-8", errors="replace")) for file in files)
 
 
 def _sources(raw: Mapping[str, Any], path: Path) -> dict[SourceName, SourceSpec]:

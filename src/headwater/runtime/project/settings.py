@@ -56,6 +56,9 @@ class RunSettings(Struct, frozen=True):
     parts_seconds: Annotated[
         float, Meta(ge=0, description="so long the parts of a global transaction wait for each other")
     ] = 10.0
+    tick_seconds: Annotated[
+        float, Meta(ge=0.1, description="how often time passes for views that compare with now()")
+    ] = 10.0
     chunk_rows: Annotated[int, Meta(ge=1, description="about how many rows a first load reads at a time")] = 250_000
     lost_history: Annotated[
         Literal["halt", "reload"],
