@@ -153,7 +153,9 @@ def test_two_rows_where_one_is_allowed_halt_the_view_until_they_are_corrected(
     assert set(halted) == {"single", "ratio", "endless"}
     assert re.search(r"deeper than 100 levels with transaction \d+: it comes to \([78]\)", halted["endless"])  # type: ignore[index]
     assert "more than one row" in halted["single"]  # type: ignore[index] # a ViewName is a str
+    assert "e.id = 1" in halted["single"]  # type: ignore[index]
     assert "zero" in halted["ratio"]  # type: ignore[index]
+    assert re.search(r"the row \(f.id = 2, .*f.v = 0.*\) of transaction \d+", halted["ratio"])  # type: ignore[index]
     assert rows(warehouse, "plain") == [(1, 7), (2, 0), (3, 8), (4, 7)]
     project.execute("a", "DELETE FROM f WHERE id IN (2, 4)")
     warehouse.resume(["single", "ratio", "endless"])

@@ -26,3 +26,17 @@ SELECT x.a AS p FROM s.t1 AS x WHERE x.a NOT IN (SELECT y.a AS q FROM s.t0 AS y)
 -- t0(a int, b int) t1(a int, b int)
 -- the domain of one subquery held those of all before it: a program of 16,000 steps
 SELECT DISTINCT x.a AS p FROM s.t0 AS x WHERE (x.a <> x.b OR x.b NOT IN (SELECT y.b AS q FROM s.t1 AS y WHERE y.b <> x.b AND (y.a >= ANY (SELECT CASE WHEN z.a = 0 THEN y.b END AS r FROM s.t1 AS z) OR y.a <=> 1)));
+
+-- names in subqueries of HAVING and QUALIFY; queries in VALUES and generators; no columns; DISTINCT ON a group
+-- p(a int, b int) r(a int, b int)  seeds 0 1 2 3
+SELECT p.b AS n FROM s.p GROUP BY p.b HAVING COUNT(*) > (SELECT MIN(n) FROM (SELECT a AS n FROM s.r) q);
+SELECT p.b AS n, p.a FROM s.p QUALIFY ROW_NUMBER() OVER (ORDER BY p.a, p.b) >= (SELECT MIN(n) FROM (SELECT a AS n FROM s.r) q);
+SELECT p.a, COUNT(*) AS n FROM s.p JOIN s.r ON p.a = r.a GROUP BY p.a HAVING COUNT(r.b) > (SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM s.r GROUP BY a) q);
+SELECT v.x FROM VALUES ((SELECT COUNT(*) FROM s.p)), (7) AS v(x);
+SELECT 3 AS x FROM s.p HAVING TRUE;
+SELECT p.a, (SELECT MAX(1)) AS x FROM s.p;
+SELECT p.a FROM s.p WHERE p.a IN (SELECT ROW_NUMBER() OVER ());
+SELECT DISTINCT ON (MAX(p.a)) MIN(p.b) AS m FROM s.p GROUP BY p.b ORDER BY MAX(p.a) NULLS FIRST, m NULLS FIRST;
+SELECT p.a, x.n FROM s.p, LATERAL (SELECT SUM(r.a) OVER (PARTITION BY p.b) AS n FROM s.r WHERE r.b = p.b) AS x;
+SELECT p.a FROM s.p WHERE p.a = ANY (VALUES (1), (2));
+SELECT a FROM s.p ORDER BY a NULLS FIRST, b NULLS FIRST LIMIT CAST(2 AS BIGINT);

@@ -81,7 +81,10 @@ def check(parsed: ParsedView) -> None:
         for kind, refusal in _NODES.items():
             if isinstance(node, kind):
                 raise _refuse(parsed, refusal, node)
-        if isinstance(node, exp.Any | exp.All) and not isinstance(node.this.unnest(), exp.Query):
+        if isinstance(node, exp.Array) and any(isinstance(e, exp.Query) for e in node.expressions):
+            instead = "write (SELECT COLLECT_LIST(x) FROM …)"
+            raise _refuse(parsed, Refusal("ARRAY of a query", "Spark SQL has none", instead, "ARRAY"), node)
+        if isinstance(node, exp.Any | exp.All) and not isinstance(node.this.unnest(), exp.Query | exp.Values):
             word = type(node).__name__.upper()
             instead = "write BOOL_OR(condition), or x IN (…)" if word == "ANY" else "write BOOL_AND(condition)"
             raise _refuse(parsed, Refusal(word, "it compares with a query", instead, word), node)
@@ -168,9 +171,19 @@ def _check_function(parsed: ParsedView, node: exp.Expr) -> None:
     if name in NONDETERMINISTIC or asks_the_clock:
         raise _refuse(parsed, Refusal(f"{name}()", _FUNCTION, "use it when you read the view", name), node)
     unnests = name.removesuffix("_outer") in UNNESTING
-    if name in GENERATORS and not (unnests and _in_from(node)):
+    if name in GENERATORS and not (unnests and (_in_from(node) or _listed(node, name))):
         instead = f"write FROM … LATERAL VIEW {name}(x) t AS y" if unnests else "remove it"
         raise _refuse(parsed, Refusal(f"{name}()", "it makes several rows of one", instead, name), node)
+
+
+def _listed(node: exp.Expr, name: str) -> bool:
+    """Whether it is an output of SELECT."""
+    item = node.parent if isinstance(node.parent, exp.Alias) else node
+    return (
+        name.removesuffix("_outer") == "explode"
+        and isinstance(item.parent, exp.Select)
+        and item.arg_key == "expressions"
+    )
 
 
 def _in_from(node: exp.Expr) -> bool:

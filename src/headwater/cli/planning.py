@@ -198,7 +198,8 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
 
 
 def _planned_tree(plan: ViewPlan, schemas: Mapping[TableName, TableSchema]) -> PlannedView:
-    from headwater.cli.tree import called, draw, everything
+    from headwater.algebra.spoken import called
+    from headwater.cli.tree import draw, everything
     from headwater.maintenance.operators.program import Asked, Evaluated
 
     view = plan.view

@@ -70,6 +70,8 @@ class Grouping:
         if self._more:
             child = Project(child, (*((n, column(n)) for n in child.columns), *self._more))
         calls = tuple(self._calls.values())
+        if not calls and any(not members for members in self._sets):  # a group of everything, of which nothing is said
+            calls = ((self._c.fresh(), exp.Count(this=exp.Star())),)
         if len(self._sets) == 1:
             relation: Relation = Aggregate(child, tuple(self._sets[0]), calls)
             constants = [(name, exp.Literal.number(0)) for name, _ in self._groupings.values()]

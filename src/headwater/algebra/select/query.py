@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from headwater.algebra.dialect import said
+from headwater.algebra.dialect import each, said
 from headwater.algebra.names import pick
 from headwater.algebra.relations import Aggregate, Expression, Name, Project, Relation, SetKind, SetOperation, Union
 from headwater.algebra.select import ranking, recursion, subqueries
@@ -15,7 +15,7 @@ from headwater.algebra.select.context import Built, Context, Cte
 from headwater.algebra.select.correlation import filtered
 from headwater.algebra.select.grouping import Grouping, calls_aggregate
 from headwater.algebra.select.scope import Scope, Seen, column
-from headwater.algebra.select.tables import from_clause, values_query
+from headwater.algebra.select.tables import from_clause, generated, values_query
 from headwater.model.errors import UnknownName
 
 _MOST = 10**9
@@ -159,7 +159,11 @@ def _count(c: Context, query: exp.Expr, word: str) -> int | None:
         raise c.parsed.error("cannot maintain FETCH … WITH TIES", "write RANK() OVER (…) and QUALIFY", query, "FETCH")
     if word == "limit" and isinstance(node, exp.Column) and node.name.lower() == "all":
         return None
-    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit() or int(node.name) > _MOST:
+    while isinstance(node, exp.Cast | exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) > _MOST:
+        return None if word == "limit" else _MOST
+    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit():
         raise c.parsed.error(f"{word.upper()} wants a whole number", f"write {word.upper()} 10", query, word.upper())
     return int(node.name)
 
@@ -184,7 +188,7 @@ class _Select:
     def __init__(
         self, c: Context, select: exp.Select, outer: Scope | None, ctes: Mapping[str, Cte], root: bool
     ) -> None:
-        select = ranking.spelled_out(c, select)
+        select = generated(c, ranking.spelled_out(c, select))
         self.c, self.select, self.root = c, select, root
         for clause, (word, instead) in _REFUSED.items():
             if select.args.get(clause):
@@ -205,16 +209,19 @@ class _Select:
         qualify = self._by_output(qualify)
         expressions = [tree for _, tree in self.listed]
         sorts, places = self._sorts(order)
+        on = self._distinct_on()
         if (
             select.args.get("group")
             or having is not None
-            or any(calls_aggregate(e) for e in (*expressions, qualify, *sorts))
+            or any(calls_aggregate(e) for e in (*expressions, qualify, *sorts, *on))
         ):
-            expressions, sorts, qualify = self._grouped(expressions, sorts, having, qualify)
+            more = [*sorts, *on]
+            expressions, more, qualify = self._grouped(expressions, more, having, qualify)
+            sorts, on = more[: len(sorts)], more[len(sorts) :]
         expressions = [self._value(e) for e in expressions]
         sorts = [self._value(e) for e in sorts]
         qualify = self._value(qualify) if qualify is not None else None
-        on = self._distinct_on()
+        on = [self._value(e) for e in on]
         found = [*expressions, *sorts, *on, *([qualify] if qualify is not None else [])]
         relation, found = ranking.windows(self.c, self.place.relation, found)
         if qualify is not None:
@@ -315,13 +322,15 @@ class _Select:
             return None
 
         def put(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Query) and not isinstance(part, exp.Table):
+                return part  # its names are its own
             if isinstance(part, exp.Column) and not part.table and not self.c.resolver.has(part, self.place.scope):
                 found = pick(self.listed, part.name, lambda o: o[0])
                 if found:
                     return exp.paren(found[0][1].copy())
-            return part
+            return each(part, put)
 
-        return node.copy().transform(put)
+        return put(node.copy())
 
     def _sorts(self, order: list[exp.Expr]) -> tuple[list[exp.Expr], list[tuple[int | None, exp.Expr]]]:
         """What ORDER BY speaks of that is no output, and for each of its items which output it is."""
@@ -366,13 +375,14 @@ class _Select:
         expression, self.place = subqueries.value(self.c, node, self.place)
         return expression
 
-    def _distinct_on(self) -> list[Expression]:
+    def _distinct_on(self) -> list[exp.Expr]:
+        """What DISTINCT ON speaks of."""
         distinct = self.select.args.get("distinct")
         on = distinct.args.get("on") if distinct is not None else None
         if on is None:
             return []
         items = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
-        return [self._value(_output(self.c, i, self.listed) or i) for i in items]
+        return [_output(self.c, i, self.listed) or i for i in items]
 
 
 def _qualified(probe: exp.Column, alias: str) -> exp.Column:

@@ -89,7 +89,7 @@ def _partitioned(
     for by in wanted:
         names = []
         for e in by:
-            if isinstance(e, exp.Column):
+            if isinstance(e, exp.Column) and e.name in relation.columns:  # else of a query around: one value for all
                 names.append(e.name)
             else:
                 names.append(more.setdefault(e.sql("spark"), (c.fresh(), e))[0])

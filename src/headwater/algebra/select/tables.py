@@ -43,14 +43,19 @@ _KINDS = {
     ("LEFT", "ANTI"): JoinKind.ANTI,
 }
 
-NOTHING = Values((), ((),))
-"""What SELECT without FROM selects from: one row without columns."""
+
+def nothing(c: Context) -> Values:
+    """What SELECT without FROM selects from: one row, of which nobody knows the column."""
+    return Values((c.fresh(),), ((exp.Literal.number(1),),))
 
 
 def from_clause(c: Context, select: exp.Select, outer: Scope | None, ctes: Mapping[str, Cte]) -> Place:
     clause = select.args.get("from_")
     if clause is None:
-        return Place(NOTHING, Scope(outer=outer), ctes)
+        place = Place(nothing(c), Scope(outer=outer), ctes)
+        for lateral in select.args.get("laterals") or []:
+            place = _lateral_view(c, place, lateral)
+        return place
     place = _joined(c, _item(c, clause.this, outer, ctes), select.args.get("joins"))
     for lateral in select.args.get("laterals") or []:
         place = _lateral_view(c, place, lateral)
@@ -79,7 +84,7 @@ def _item(c: Context, node: exp.Expr, outer: Scope | None, ctes: Mapping[str, Ct
     if isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
         return _derived(c, node, node.this.this, outer, ctes)
     if isinstance(node, exp.Unnest | exp.Lateral):
-        return _unnested(c, Place(NOTHING, Scope(outer=outer), ctes), node, outer=False)
+        return _unnested(c, Place(nothing(c), Scope(outer=outer), ctes), node, outer=False)
     raise c.parsed.error(
         f"FROM holds {said(node)}, which is no table", "name tables as source.table, views by their names", node
     )
@@ -88,7 +93,7 @@ def _item(c: Context, node: exp.Expr, outer: Scope | None, ctes: Mapping[str, Ct
 def _table(c: Context, node: exp.Table, outer: Scope | None, ctes: Mapping[str, Cte]) -> Place:
     if isinstance(node.this, exp.Func):
         if function_name(node.this) in GENERATORS:
-            return _unnested(c, Place(NOTHING, Scope(outer=outer), ctes), node, outer=False)
+            return _unnested(c, Place(nothing(c), Scope(outer=outer), ctes), node, outer=False)
         raise c.parsed.error(
             f"cannot maintain the table function {said(node.this)}: a view reads tables", "name a table", node
         )
@@ -177,11 +182,48 @@ def _values(c: Context, node: exp.Values, outer: Scope | None, alias: exp.Expr |
     widths = {len(row) for row in rows}
     if len(widths) != 1:
         raise c.parsed.error("the rows of VALUES have different lengths", "give each row as many values", node)
+    if subqueries.has_query(exp.Tuple(expressions=[e.copy() for row in rows for e in row])):
+        return _computed_values(c, node, rows, outer, alias)
     resolved = tuple(tuple(c.resolver.resolved(e, Scope(outer=outer)) for e in row) for row in rows)
     columns = c.fresh.several(widths.pop())
     called = [f"col{i + 1}" for i in range(len(columns))]
     named = alias if alias is not None and alias.alias else node
     return _visible(c, named, Values(columns, resolved), called, list(columns), outer, {})
+
+
+def _computed_values(
+    c: Context, node: exp.Values, rows: list[tuple[exp.Expr, ...]], outer: Scope | None, alias: exp.Expr | None
+) -> Place:
+    """VALUES with queries in it: SELECT … UNION ALL SELECT …"""
+    from headwater.algebra.select.query import build_query
+
+    parts: list[exp.Query] = [exp.select(*(e.copy() for e in row)) for row in rows]
+    query = parts[0]
+    for part in parts[1:]:
+        query = exp.union(query, part, distinct=False)
+    built = build_query(c, query, outer, {})
+    called = [f"col{i + 1}" for i in range(len(built.outputs))]
+    named = alias if alias is not None and alias.alias else node
+    return _visible(c, named, built.relation, called, [n for _, n in built.outputs], outer, {})
+
+
+def generated(c: Context, select: exp.Select) -> exp.Select:
+    """SELECT explode(x) AS y, … FROM t: the same as FROM t LATERAL VIEW explode(x) … AS y, where nothing is grouped."""
+    for item in select.expressions:
+        call = item.this if isinstance(item, exp.Alias) else item
+        word = function_name(call) if isinstance(call, exp.Func) else ""
+        if word.removesuffix("_outer") != "explode":
+            continue
+        if select.args.get("group") or select.args.get("having") or select.find(exp.Window):
+            raise c.parsed.error(
+                f"{word}() beside groups or windows", f"write it in FROM: LATERAL VIEW {word}(…)", item
+            )
+        table, name = f"{word}_{len(select.args.get('laterals') or [])}_", item.alias or "col"
+        alias = exp.TableAlias(this=exp.to_identifier(table), columns=[exp.to_identifier(name)])
+        select.append("laterals", exp.Lateral(this=call.copy(), view=True, outer=word.endswith("_outer"), alias=alias))
+        made = exp.column(name, table=table, quoted=True)
+        item.replace(exp.alias_(made, name, quoted=True))
+    return select
 
 
 def values_query(c: Context, node: exp.Values, outer: Scope | None) -> Built:
@@ -322,7 +364,10 @@ def _unnested(c: Context, place: Place, node: exp.Expr, outer: bool) -> Place:
     if made is not None and len(named) not in (0, len(made)):
         raise c.parsed.error(f"{word}() makes {len(made)} columns", "name as many as there are", node)
     names = c.fresh.several(len(called))
-    relation = Generate(place.relation, c.resolver.resolved(call, place.scope), names, outer)
+    resolved = c.resolver.resolved(call, place.scope)
+    if subqueries.has_query(resolved):
+        resolved, place = subqueries.value(c, resolved, place)
+    relation = Generate(place.relation, resolved, names, outer)
     alias = node.alias_or_name if isinstance(node, exp.Table | exp.Lateral | exp.Unnest) else ""
     seen = tuple(Seen(alias, one, name) for one, name in zip(called, names, strict=True))
     return replace(place, relation=relation, scope=replace(place.scope, columns=(*place.scope.columns, *seen)))

@@ -49,6 +49,15 @@ class ValuesOperator:
         one = m.draft.local(f"SELECT CAST(1 AS BIGINT) AS {COUNT}")
         if not node.columns:
             return one
+        here = [[local_sql(e, m.types) for e in row] for row in node.rows]
+        if all(text is not None for row in here for text in row):
+            typed = [
+                listed(
+                    f"CAST({text} AS {duck_type(m.types[c])}) AS {c}" for c, text in zip(node.columns, row, strict=True)
+                )
+                for row in here
+            ]
+            return m.draft.local(" UNION ALL ".join(f"SELECT {row}, CAST(1 AS BIGINT) AS {COUNT}" for row in typed))
         rows = [listed((f"{spark_sql(e)} AS {c}" for c, e in zip(node.columns, row, strict=True))) for row in node.rows]
         text = " UNION ALL ".join(f"SELECT {row}, {COUNT} FROM {INPUT}" for row in rows)
         return m.draft.evaluated(text, one, (*node.columns, COUNT))

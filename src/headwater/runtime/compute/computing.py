@@ -10,6 +10,8 @@ from headwater.model.consistency import Level
 from headwater.model.names import TableName, view_table
 from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
+from headwater.runtime.compute.culprit import blamed
+from headwater.runtime.compute.failures import ComputationFailed, translated_errors
 from headwater.runtime.compute.jobs import run_wave
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.recompute import Refresh, recompute
@@ -53,7 +55,11 @@ class SparkCompute:
             wave = self._wave(view, batch, parents, spark.sparkContext.defaultParallelism)
             target, groups = log_target(self._tables, view, str(batch)), aggregation(self._tables, view, batch.hi)
             run = run_wave if view.plan.tree is None else run_tree
-            written = run(spark, view.plan, wave, target, groups)
+            try:
+                with translated_errors():
+                    written = run(spark, view.plan, wave, target, groups)
+            except ComputationFailed as error:
+                raise blamed(error, spark, view.plan, wave) from error
         self._tables.computed(view, written)
         reached(Step.COMPUTED)
         return written

@@ -111,6 +111,5 @@ def translated(error: Exception) -> HeadwaterError:
     said = next((line for line in lines if line.lstrip().startswith("[")), lines[0] if lines else repr(error))
     if "Traceback" in text:
         said = next((line for line in reversed(lines) if re.match(r"^[\w.]+(Error|Exception|Invalid)\b", line)), said)
-    return ComputationFailed(
-        said.strip().split(" SQLSTATE")[0][:500], "see the view's expressions and the row's values"
-    )
+    said = re.sub(r" If necessary set .* to bypass this error\.", "", said.strip().split(" SQLSTATE")[0])
+    return ComputationFailed(said[:500], "see the view's expressions and the row's values")

@@ -127,12 +127,12 @@ def _done(work: TreeWork, steps: Iterable[Step], bench: Workbench, tally: Tally)
     try:
         want = next(run)
         while True:
-            want = run.send(_supplied(work, want, tally))
+            want = run.send(supplied(work, want, tally))
     except StopIteration:
         return
 
 
-def _supplied(work: TreeWork, want: Wanted, tally: Tally) -> pa.Table:
+def supplied(work: TreeWork, want: Wanted, tally: Tally) -> pa.Table:
     step = want.step
     assert not isinstance(step, Evaluated)
     schema = outcome(want, work.program)
