@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lab verdicts test fast soak chaos lint format bench clean
+.PHONY: help install demo lab verdicts test fast soak chaos corpus lint format bench clean
 
 help: ## list what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ soak: $(READY) ## writers that never rest, runs that are killed (-9) under load:
 
 chaos: $(READY) ## random statements, restores and kills against an oracle; SEEDS=13 for a hundred worlds, JOBS=2 at once
 	@SEEDS='$(or $(SEEDS),1)' FIRST='$(or $(FIRST),1)' WORLD='$(WORLD)' $(BIN)/python -m pytest tests/chaos -m chaos --tb=short -rP -n '$(or $(JOBS),0)'
+
+corpus: $(READY) ## other people's test suites as views: CORPUS=folder with a folder for each suite
+	@cd tests && ../$(BIN)/python -m corpus '$(CORPUS)'
 
 lint: $(READY) ## style, types and package order only
 	@$(BIN)/ruff check

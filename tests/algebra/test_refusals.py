@@ -23,7 +23,7 @@ REFUSED = [
     ("unix_timestamp", 3, "function of its sources", "SELECT id,\nunix_timestamp() AS q FROM shop.orders"),
     ("monotonically_increasing_id", 2, "function of", "SELECT monotonically_increasing_id() AS q FROM shop.orders"),
     ("input_file_name", 2, "function of its sources", "SELECT input_file_name() AS q FROM shop.orders"),
-    ("explode", 2, "several rows", "SELECT explode(sku) AS q FROM shop.orders"),
+    ("explode", 3, "several rows", "SELECT id,\nupper(explode(split(sku, '-'))) AS q FROM shop.orders"),
     ("TIMESTAMP 'now'", 3, "a clock", "SELECT id FROM shop.orders\nWHERE made_at > TIMESTAMP 'now'"),
     ("DATE 'today'", 3, "a clock", "SELECT id FROM shop.orders\nWHERE day >= DATE 'today'"),
     ("DATE ' Tomorrow '", 3, "a clock", "SELECT id FROM shop.orders\nWHERE day < ' Tomorrow '::date"),

@@ -84,6 +84,8 @@ def _print_view(screen: Console, view: PlannedView) -> None:
     if view.evaluations:
         asked += f"; Spark evaluates expressions {view.evaluations} times within it"
     table.add_row("  cost", asked if view.questions else "no questions: changes of one table say it all")
+    if view.questions:
+        table.add_row("", plain(view.example))
     if view.by_spark:
         table.add_row("  Spark checks", plain(" and ".join(view.by_spark)))
     if view.aggregation:
@@ -126,4 +128,4 @@ def _view_json(view: PlannedView) -> dict[str, Any]:
     raw = asdict(view)
     raw["relations"] = [{**asdict(r), "table": str(r.table)} for r in view.relations]
     raw["lookups"] = [{**asdict(look), "table": str(look.table)} for look in view.lookups]
-    return {"view": raw.pop("name"), **raw}
+    return {"view": raw.pop("name"), **raw, "example": view.example}

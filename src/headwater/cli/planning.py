@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.model.errors import HeadwaterError
-from headwater.model.names import SourceName, TableName, ViewName, view_table
+from headwater.model.names import CLOCK, SourceName, TableName, ViewName, view_table
 from headwater.model.schedule import parse_schedule
 from headwater.model.schema import TableSchema
 from headwater.warehouse.reading import identifier
@@ -50,6 +50,10 @@ class PlannedRelation:
     conditions: tuple[str, ...]
 
 
+EXAMPLE = 1_000
+"""Changes of a batch whose cost is told."""
+
+
 @dataclass(frozen=True)
 class PlannedView:
     name: ViewName
@@ -70,6 +74,23 @@ class PlannedView:
     """Operators whose every change needs all rows below them."""
     evaluations: int = 0
     """How often Spark evaluates expressions within a batch."""
+
+    @property
+    def example(self) -> str:
+        """What a batch of EXAMPLE changes asks and reads, at most, by what is known of the tables."""
+        sizes = {relation.table: relation.rows for relation in self.relations}
+        keys, whole = dict[str, int](), dict[str, int | None]()
+        for look in self.lookups:
+            if look.table.source == CLOCK:
+                continue
+            if look.columns and look.index and look.asks >= EXAMPLE:
+                keys[str(look.table)] = keys.get(str(look.table), 0) + EXAMPLE
+            else:
+                whole[str(look.table)] = sizes.get(look.table)
+        read = [f"{name} ({'size unknown' if n is None else f'{n:,} rows'})" for name, n in whole.items()]
+        parts = [f"looks up {n:,} keys of {name}" for name, n in keys.items()]
+        parts += [f"reads all of {', '.join(read)}"] if read else []
+        return f"{EXAMPLE:,} changes: " + ("; ".join(parts) or "nothing is asked")
 
 
 @dataclass(frozen=True)
@@ -272,7 +293,7 @@ def _warnings(view: PlannedView) -> list[str]:
             )
         if not look.columns and not view.tree:
             said.append(f"{view.name} joins {look.table} with nothing: every batch reads all of it")
-        elif not look.columns:
+        elif not look.columns and look.table.source != CLOCK:
             size = next((r.rows for r in view.relations if r.table == look.table), None)
             rows = "all of it" if size is None else f"all of it, about {size:,} rows"
             said.append(f"{view.name} asks {look.table} by no column: a batch that must know of it reads {rows}")
