@@ -46,6 +46,8 @@ def _with(c: Context, query: exp.Expr, ctes: Mapping[str, Cte]) -> Mapping[str, 
     for one in clause.expressions:
         alias = one.args["alias"]
         name = alias.name
+        if any(name.lower() == other.alias.lower() for other in clause.expressions if other is not one):
+            raise c.parsed.error(f"WITH names {name!r} twice", "give each query its own name", one, name)
         columns = tuple(i.name for i in alias.args.get("columns") or [])
         known = {n: q for n, q in known.items() if n.lower() != name.lower()} | {
             name: Cte(one.this, columns, dict(known), recursive and recursion.mentions(one.this, name), alias)
