@@ -25,7 +25,8 @@ _LONG = 100
 
 def called(root: Relation) -> dict[Name, str]:
     found: dict[Name, str] = {}
-    for node in reversed(list(walk(root))):
+    nodes = list(reversed(list(walk(root))))
+    for node in (*nodes, *nodes):  # a step of WITH RECURSIVE speaks of columns that are named after it
         match node:
             case Table():
                 found.update({c: f"{node.table.table}.{n}" for c, n in zip(node.columns, node.names, strict=True)})
@@ -40,7 +41,8 @@ def called(root: Relation) -> dict[Name, str]:
             case SetOperation():
                 found.update(_as(node.columns, node.left.columns, found))
             case Recursion():
-                found.update(_as(node.columns, node.base.columns, found))
+                for columns in (node.columns, node.inside):
+                    found.update({**_as(columns, node.base.columns, found), columns[-1]: "level"})
             case _:
                 pass
     return found

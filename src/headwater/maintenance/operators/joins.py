@@ -26,6 +26,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headwater.algebra.dialect import spark_sql
 from headwater.algebra.relations import (
     Aggregate,
     Equality,
@@ -37,6 +38,7 @@ from headwater.algebra.relations import (
     Project,
     Relation,
     SetOperation,
+    Table,
     Window,
     mentioned,
     tables,
@@ -45,7 +47,7 @@ from headwater.algebra.relations import (
 from headwater.algebra.select.correlation import conjuncts
 from headwater.maintenance.operators.local_sql import Types, equal_here, null_of
 from headwater.maintenance.operators.maintain import Maintenance
-from headwater.maintenance.operators.program import COUNT, END, SEQ, Keys, alike, listed, total
+from headwater.maintenance.operators.program import COUNT, END, INPUT, SEQ, Keys, alike, listed, total
 from headwater.model.names import CLOCK
 
 AT, MATCHES, ROW = "at_", "m_", "row_"
@@ -148,6 +150,8 @@ def _asked(side: Relation, by: dict[Name, int], keys: Keys, m: Maintenance) -> s
 
 def _met(node: Join, left: str, m: Maintenance) -> str:
     """What the right side has for rows of the left side."""
+    if is_clock(node.right):
+        return _moments(node.right, m)[1]
     nullable = [i for i, e in enumerate(node.equalities) if e.nulls]
     return m.ask(node.right, node.right_keys, m.draft.keys([(left, node.left_keys)], nullable))
 
@@ -183,10 +187,13 @@ def _said(rest: Sequence[Expression], columns: Sequence[Name]) -> list[Name]:
 
 
 def _inner(node: Join, m: Maintenance) -> str:
-    dl, dr = _net(node.left, m), _net(node.right, m)
+    dl = _net(node.left, m)
     if is_clock(node.right):
-        dr = m.summed(dr, node.right.columns)
-    right, left = _met(node, dl, m), _between(node, dr, m) or _met(_turned(node), dr, m)
+        dr, right = _moments(node.right, m)
+        left = _between(node, dr, right, m) or _met(_turned(node), dr, m)
+    else:
+        dr = _net(node.right, m)
+        right, left = _met(node, dl, m), _met(_turned(node), dr, m)
     columns = (*node.left.columns, *node.right.columns)
     here, rest = m.split(node.on)
     product = f"l_.{COUNT} * r_.{COUNT}"
@@ -212,7 +219,25 @@ def is_clock(node: Relation) -> bool:
     return bool(found) and all(table.table.source == CLOCK for table in found)
 
 
-def _between(node: Join, dr: str, m: Maintenance) -> str:
+def _moments(node: Relation, m: Maintenance) -> tuple[str, str]:
+    """The changes of a clock's row, and the row at the batch's end; Spark evaluates both at once."""
+    if not isinstance(node, Project) or not isinstance(node.child, Table):
+        return m.summed(m.changes(node), node.columns), m.ask(node, (), Keys(m.draft.local("SELECT 1 AS k_"), 0))
+    table = node.child
+    changes, row = m.changes(table), m.ask(table, (), Keys(m.draft.local("SELECT 1 AS k_"), 0))
+    own = listed(table.columns)
+    text = (
+        f"SELECT {own}, {COUNT}, {SEQ} FROM {changes} UNION ALL SELECT {own}, {COUNT}, CAST({END} AS BIGINT) FROM {row}"
+    )
+    both = m.draft.local(text, changes, row)
+    chosen = [f"{spark_sql(e)} AS {name}" for name, e in node.outputs]
+    made = m.draft.evaluated(f"SELECT {listed(chosen, (COUNT, SEQ))} FROM {INPUT}", both, (*node.columns, COUNT, SEQ))
+    ticks = m.draft.local(f"SELECT * FROM {made} WHERE {SEQ} < {END}", made)
+    now = m.draft.local(f"SELECT {listed(node.columns, (COUNT,))} FROM {made} WHERE {SEQ} = {END}", made)
+    return m.summed(ticks, node.columns), now
+
+
+def _between(node: Join, dr: str, present: str, m: Maintenance) -> str:
     """What the left side has for the ticks of a clock, if it is compared with a bound: the rows between the bounds of
     the batch. Of any other row the condition is true before and after each tick, or false: what the old bound takes
     away the new one brings. Empty if that is not how it is joined."""
@@ -222,12 +247,11 @@ def _between(node: Join, dr: str, m: Maintenance) -> str:
     row, bound = on.this.unnest(), on.expression.unnest()
     if not (isinstance(row, exp.Column) and isinstance(bound, exp.Column)) or row.name not in node.left.columns:
         return ""
-    present = m.ask(node.right, (), m.draft.keys([(dr, ())]))
     text = (
-        f"SELECT MIN({bound.name}) AS k0, MAX({bound.name}) AS k1 FROM (SELECT {bound.name} FROM {dr}"
-        f" UNION ALL SELECT {bound.name} FROM {present}) AS b_ HAVING COUNT({bound.name}) > 0"
+        f"SELECT MIN({bound.name}) AS k0, MAX({bound.name}) AS k1 FROM (SELECT {bound.name} FROM {dr} UNION ALL"
+        f" SELECT {bound.name} FROM {present} WHERE EXISTS (SELECT 1 FROM {dr})) AS b_ HAVING COUNT({bound.name}) > 0"
     )
-    bounds = m.draft.local(text, dr, present)
+    bounds = m.draft.local(text, dr, present, dr)
     return m.ask(node.left, (row.name,), Keys(bounds, 1, between=True))
 
 
