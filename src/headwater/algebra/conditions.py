@@ -22,6 +22,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from headwater.algebra.dialect import over_core, spark_sql
+from headwater.algebra.disjunctions import factored
 from headwater.algebra.names import Bound, Scope
 from headwater.algebra.view import UNTYPED, Equality, ViewDefinition
 from headwater.model.conditions import Condition, Operator, Scalar
@@ -54,7 +55,7 @@ def take_apart(trees: Sequence[exp.Expr], scope: Scope) -> Pieces:
     """The pieces of a conjunction of resolved trees."""
     pieces = Pieces([[] for _ in scope.bounds])
     for tree in trees:
-        for conjunct in _conjuncts(tree):
+        for conjunct in _conjuncts(factored(tree)):
             _sort_in(conjunct, scope, pieces)
     return pieces
 

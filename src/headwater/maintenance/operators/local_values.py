@@ -2,6 +2,7 @@
 
 a + b, a - b, a * b, -a      of whole numbers (both engines fail where the result has no room), of decimals whose
                              result keeps all its digits, of doubles
+a % 7                        of a whole number and one that is written down
 a || b, CONCAT(a, b)         of texts and whole numbers; NULL of a NULL
 CAST(a AS …)                 of a whole number to a larger one or to text, of anything to what it is
 array(a, …), array_append, array_contains
@@ -37,6 +38,12 @@ def made_of(node: exp.Expr, value: Made) -> Value | None:
     """The expression, if it is one of these; `value` is for its parts."""
     if type(node) in _ARITHMETIC:
         return _arithmetic(_ARITHMETIC[type(node)], value(node.this), value(node.expression))
+    if isinstance(node, exp.Mod):
+        by = node.expression.unnest()
+        if not isinstance(by, exp.Literal) or by.is_string or not by.name.isdigit() or int(by.name) == 0:
+            return None
+        made = _arithmetic("%", value(node.this), value(by))
+        return made if made is not None and made[1] in _WHOLE else None
     if isinstance(node, exp.Neg):
         found = value(node.this)
         return (f"(-{found[0]})", found[1]) if found is not None and found[1] in _WHOLE else None

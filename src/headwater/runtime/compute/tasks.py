@@ -137,7 +137,9 @@ def batch_changes(work: WaveWork, table: TableName) -> pa.Table:
         rows = wanted.empty_table() if found is None else found.select(wanted.names).cast(wanted)
     if work.every != 1:
         seqs = work.labels(rows.column(SEQ).to_numpy())
-        rows = consolidate(rows.set_column(rows.schema.get_field_index(SEQ), SEQ, pa.array(seqs)))
+        rows = rows.set_column(rows.schema.get_field_index(SEQ), SEQ, pa.array(seqs))
+    if rows.num_rows and pc.min(rows.column(COUNT)).as_py() < 0:
+        rows = consolidate(rows)  # an update of columns that the view does not use is no change
     return represented(rows, table, work.view) if UNFIT in rows.column_names else rows
 
 
