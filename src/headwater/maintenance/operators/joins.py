@@ -48,6 +48,7 @@ from headwater.algebra.select.correlation import conjuncts
 from headwater.maintenance.operators.local_sql import Types, equal_here, null_of
 from headwater.maintenance.operators.maintain import Maintenance
 from headwater.maintenance.operators.program import COUNT, END, INPUT, SEQ, Keys, alike, listed, total
+from headwater.maintenance.operators.sizes import beginning
 from headwater.model.names import CLOCK
 
 AT, MATCHES, ROW = "at_", "m_", "row_"
@@ -75,7 +76,9 @@ class JoinOperator:
             left = m.ask(node.left, columns, keys)
             return _evaluated(node, left, _met(node, left, m), m)
         by_left, by_right = _known(node, columns), _known(_turned(node), columns)
-        if _preferred(by_left, columns) >= _preferred(by_right, columns):
+        begin = [beginning(side, m.sizes) for side in (node.left, node.right)]
+        of_all = not by_left and not by_right
+        if begin[0] <= begin[1] if of_all else _preferred(by_left, columns) >= _preferred(by_right, columns):
             left = _asked(node.left, by_left, keys, m)
             right = _met(node, left, m)
         else:

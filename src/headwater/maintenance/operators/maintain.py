@@ -11,6 +11,7 @@ from headwater.algebra.relations import Expression, Name, Relation
 from headwater.algebra.select.correlation import conjunction, conjuncts
 from headwater.maintenance.operators.local_sql import Types, local_sql, may_fail
 from headwater.maintenance.operators.program import COUNT, INPUT, SEQ, Draft, Keys, listed, total
+from headwater.maintenance.operators.sizes import Sizes
 
 N = TypeVar("N", contravariant=True)
 
@@ -36,6 +37,7 @@ class Maintenance:
 
     operators: Operators
     draft: Draft
+    sizes: Sizes = field(default_factory=dict)
     _changes: dict[int, str] = field(default_factory=dict)
     _nodes: list[Relation] = field(default_factory=list)
 

@@ -110,7 +110,7 @@ def _closed(node: Recursion, step: Relation, columns: tuple[Name, ...], m: Maint
     while by:
         draft = Draft(m.draft.types)
         found: list[Question] = []
-        inside = _Inside(node, Maintenance(m.operators, draft), asked=found)
+        inside = _Inside(node, Maintenance(m.operators, draft, m.sizes), asked=found)
         inside.ask(step, tuple(step.columns[node.columns.index(c)] for c in by), Keys("k_", len(by)))
         seen = [{node.columns[node.inside.index(c)] for c in asked if c in node.inside} for asked, _ in found]
         kept = tuple(c for c in by if all(c in one for one in seen))
@@ -193,7 +193,7 @@ class _Inside(Maintenance):
 
     def __init__(self, node: Recursion, around: Maintenance, **reference: Any) -> None:
         operators: dict[type, Any] = {**around.operators, Reference: _Reference(node, around, **reference)}
-        super().__init__(operators, around.draft)
+        super().__init__(operators, around.draft, around.sizes)
         self._loops = "whole" not in reference
 
     def ask(self, node: Relation, columns: tuple[Name, ...], keys: Keys) -> str:

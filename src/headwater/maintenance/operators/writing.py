@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from headwater.algebra.relations import (
@@ -34,6 +35,7 @@ from headwater.maintenance.operators.maintain import Maintenance, Operator
 from headwater.maintenance.operators.program import Draft, Program
 from headwater.maintenance.operators.recursion import RecursionOperator
 from headwater.maintenance.operators.sets import SetOperator
+from headwater.maintenance.operators.sizes import Sizes
 from headwater.maintenance.operators.windows import WindowOperator
 
 OPERATORS: Mapping[type, Operator[Any]] = {
@@ -51,7 +53,13 @@ OPERATORS: Mapping[type, Operator[Any]] = {
 }
 
 
-def changes_of(root: Relation, types: Types, operators: Mapping[type, Operator[Any]] = OPERATORS) -> Program:
-    """The program of a batch: its last step is the tree's changelog; rows of it may cancel each other."""
-    maintenance = Maintenance(operators, Draft(types))
+def changes_of(
+    root: Relation,
+    types: Types,
+    sizes: Sizes = MappingProxyType({}),
+    operators: Mapping[type, Operator[Any]] = OPERATORS,
+) -> Program:
+    """The program of a batch: its last step is the tree's changelog; rows of it may cancel each other. `sizes` are
+    those of the tables."""
+    maintenance = Maintenance(operators, Draft(types), sizes)
     return maintenance.draft.finished(maintenance.changes(root))

@@ -58,7 +58,8 @@ def plan_view(
         if view.tree is None:
             core = core_schema(view, schemas)
         else:
-            tree = _planned_tree(spark, view, view.tree, schemas)
+            sizes = {name: table.rows for name, table in tables.items() if table.rows is not None}
+            tree = _planned_tree(spark, view, view.tree, schemas, sizes)
             core = tree.core
         empty = spark.createDataFrame([], spark_types(core))
         if view.aggregation:
@@ -91,10 +92,14 @@ def plan_view(
 
 
 def _planned_tree(
-    spark: SparkSession, view: ViewDefinition, tree: Relation, schemas: Mapping[TableName, pa.Schema]
+    spark: SparkSession,
+    view: ViewDefinition,
+    tree: Relation,
+    schemas: Mapping[TableName, pa.Schema],
+    sizes: Mapping[TableName, int],
 ) -> PlannedTree:
     try:
-        return plan_tree(spark, tree, schemas)
+        return plan_tree(spark, tree, schemas, sizes)
     except ViewSqlError as error:
         raise ViewSqlError(f"{view.file}:{view.line}: view {view.name}: {error.what}", error.fix) from None
 

@@ -19,7 +19,9 @@ from headwater.runtime.compute.spark import arrow_types, spark_types
 from headwater.runtime.project.plan import PlannedTree
 
 
-def plan_tree(spark: SparkSession, tree: Relation, schemas: Mapping[TableName, pa.Schema]) -> PlannedTree:
+def plan_tree(
+    spark: SparkSession, tree: Relation, schemas: Mapping[TableName, pa.Schema], sizes: Mapping[TableName, int]
+) -> PlannedTree:
     """Raises what Spark raises."""
 
     def analyze(sql: str, given: pa.Schema) -> pa.Schema:
@@ -33,7 +35,7 @@ def plan_tree(spark: SparkSession, tree: Relation, schemas: Mapping[TableName, p
         return analyze(f"SELECT {spark_sql(expression)} AS it FROM {INPUT}", given).field("it").type
 
     settled = stable(tree, type_of)
-    program = changes_of(settled, types)
+    program = changes_of(settled, types, sizes)
     fields = [pa.field(c, types[c]) for c in tree.columns]
     core = pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
     return PlannedTree(settled, program, shapes(program), core)
