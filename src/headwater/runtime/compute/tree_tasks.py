@@ -27,7 +27,7 @@ from headwater.maintenance.operators.program import SEQ as S
 from headwater.maintenance.operators.program import Asked, Changes, Evaluated, Program, Step, reads
 from headwater.maintenance.operators.running import Wanted, Workbench, doing, outcome
 from headwater.maintenance.wave import Ask
-from headwater.model.changelog import COUNT, SEQ
+from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.conditions import Condition, meets
 from headwater.model.source import ORDINAL, Question
 from headwater.model.written import Tally
@@ -159,7 +159,7 @@ def _asked(work: TreeWork, step: Asked, keys: pa.Table, tally: Tally) -> pa.Tabl
         low, high = (keys.column(k)[0].as_py() for k in ("k0", "k1"))
         within = (Condition(columns[0], ">=", low), Condition(columns[0], "<=", high))
         question = Question(table.table, (), pa.table({}), table.names, (*table.conditions, *within))
-        return answer_question(work.wave, Ask(question), tally)
+        return _folded(answer_question(work.wave, Ask(question), tally))
     keys = keys.rename_columns(list(columns))
     null = np.zeros(keys.num_rows, bool)
     for name in columns:
@@ -170,7 +170,14 @@ def _asked(work: TreeWork, step: Asked, keys: pa.Table, tally: Tally) -> pa.Tabl
     if wanted_keys.num_rows == 0:
         return pa.schema([*fields, pa.field(COUNT, pa.int64())]).empty_table()
     question = Question(table.table, columns, wanted_keys, table.names, table.conditions)
-    return answer_question(work.wave, Ask(question), tally).drop_columns([ORDINAL])
+    return _folded(answer_question(work.wave, Ask(question), tally))
+
+
+def _folded(answer: pa.Table) -> pa.Table:
+    """Only the fold of an answer is promised: a source that has moved on answers with what is there now and takes back
+    what came since. EXISTS, DISTINCT and MIN must not see rows that were taken back."""
+    rows = answer.drop_columns([ORDINAL])
+    return consolidate(rows) if rows.num_rows and pc.min(rows.column(COUNT)).as_py() < 0 else rows
 
 
 def _everything(work: TreeWork, table: Table, tally: Tally) -> pa.Table:
@@ -178,7 +185,7 @@ def _everything(work: TreeWork, table: Table, tally: Tally) -> pa.Table:
     key = (table.table, table.names, table.conditions)
     if key not in work.read:
         question = Question(table.table, (), pa.table({}), table.names, table.conditions)
-        work.read[key] = answer_question(work.wave, Ask(question), tally)
+        work.read[key] = _folded(answer_question(work.wave, Ask(question), tally))
     return work.read[key]
 
 
