@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from headwater.model.errors import EndlessRecursion, ViewSqlError
+from headwater.model.errors import EndlessRecursion, NoRoom, ViewSqlError
 
 from .oracle import Engine, Played, program_of, tree_of
 from .worlds import Bag, World, schema_from
@@ -64,3 +64,10 @@ def test_what_only_spark_computes_is_refused_inside() -> None:
     query = f"WITH RECURSIVE r(a) AS (SELECT a FROM s.e UNION ALL {made}) SELECT a FROM r"
     with pytest.raises(ViewSqlError, match="only Spark can"):
         program_of(tree_of(query, SCHEMA).optimized, SCHEMA)
+
+
+def test_a_number_without_room_is_an_error() -> None:
+    made = "SELECT e.b, r.n * 1000000 FROM r JOIN s.e ON e.a = r.a"
+    query = f"WITH RECURSIVE r(a, n) AS (SELECT a, 1 FROM s.e WHERE a = 1 UNION ALL {made}) SELECT a, n FROM r"
+    with pytest.raises(NoRoom, match="without room: Overflow"):
+        played(query, Counter({(1, 2): 1, (2, 3): 1, (3, 4): 1}), batches=(1,))

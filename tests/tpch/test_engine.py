@@ -26,7 +26,7 @@ from .standard import read_views
 from .transactions import Transactions
 from .world import World
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.soak]
 
 SEED = 12
 """One with which every query has something to say in the few states that are compared, and changes its mind."""

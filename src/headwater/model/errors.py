@@ -93,6 +93,10 @@ class EndlessRecursion(HeadwaterError):
     """WITH RECURSIVE over data that never ends, or only after more levels than are allowed."""
 
 
+class NoRoom(HeadwaterError):
+    """A number that its type has no room for."""
+
+
 class WarehouseError(HeadwaterError):
     """The warehouse cannot be used: not writable, locked, newer than this software, disk full."""
 

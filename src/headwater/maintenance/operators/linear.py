@@ -72,7 +72,7 @@ class FilterOperator:
 
     def _kept(self, node: Filter, step: str, more: tuple[str, ...], m: Maintenance) -> str:
         here, rest = m.split(node.condition, real=True)
-        if rest or may_fail(node.condition):
+        if rest or may_fail(node.condition, m.types):
             step = _real(node.child, step, more, m)
         if here != "TRUE":
             step = m.draft.local(f"SELECT * FROM {step} WHERE {here}", step)
@@ -104,8 +104,9 @@ class ProjectOperator:
     def _made(self, node: Project, step: str, more: tuple[str, ...], m: Maintenance) -> str:
         """Columns here, expressions in Spark."""
         here = {name: local_sql(e, m.types) for name, e in node.outputs}
-        if all(text is not None for text in here.values()):
-            if any(may_fail(e) for _, e in node.outputs):
+        fails = any(may_fail(e, m.types) for _, e in node.outputs)
+        if all(text is not None for text in here.values()) and (m.alone or not fails):
+            if fails:
                 step = _real(node.child, step, more, m)
             chosen = [f"CAST({text} AS {duck_type(m.types[name])}) AS {name}" for name, text in here.items()]
             return m.draft.local(f"SELECT {listed(chosen, more)} FROM {step}", step)

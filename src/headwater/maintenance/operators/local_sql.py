@@ -94,9 +94,11 @@ def _value(node: Expression, types: Types) -> tuple[str, pa.DataType | None] | N
     return made_of(node, lambda part: _value(part, types))
 
 
-def may_fail(node: Expression) -> bool:
-    """Whether there are values of which it has no result: such an expression is kept away from rows that never were."""
-    return node.find(exp.Add, exp.Sub, exp.Mul, exp.Neg) is not None
+def may_fail(node: Expression, types: Types) -> bool:
+    """Whether there are values of which it has no result: a sum of whole numbers may have no room. Such an expression
+    is kept away from rows that never were, and it is Spark's, which names the row, wherever Spark can be asked."""
+    found = (_value(part, types) for part in node.find_all(exp.Add, exp.Sub, exp.Mul, exp.Neg))
+    return any(one is None or one[1] is None or pa.types.is_integer(one[1]) for one in found)
 
 
 def _like(node: exp.Like, types: Types) -> tuple[str, pa.DataType] | None:

@@ -38,6 +38,8 @@ class Maintenance:
     operators: Operators
     draft: Draft
     sizes: Sizes = field(default_factory=dict)
+    alone: bool = False
+    """Whether the embedded engine must do without Spark: in a loop."""
     _changes: dict[int, str] = field(default_factory=dict)
     _nodes: list[Relation] = field(default_factory=list)
 
@@ -56,10 +58,10 @@ class Maintenance:
 
     def split(self, condition: Expression | None, real: bool = False) -> tuple[str, list[Expression]]:
         """A condition as the embedded engine can say it, and what is left of it for Spark. What may fail is said only
-        of rows that are `real`."""
+        of rows that are `real`, and where Spark cannot be asked."""
         here, rest = [], []
         for part in conjuncts(condition):
-            text = local_sql(part, self.types) if real or not may_fail(part) else None
+            text = local_sql(part, self.types) if (real and self.alone) or not may_fail(part, self.types) else None
             if text is None:
                 rest.append(part)
             else:

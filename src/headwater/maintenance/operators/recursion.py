@@ -193,12 +193,11 @@ class _Inside(Maintenance):
 
     def __init__(self, node: Recursion, around: Maintenance, **reference: Any) -> None:
         operators: dict[type, Any] = {**around.operators, Reference: _Reference(node, around, **reference)}
-        super().__init__(operators, around.draft, around.sizes)
-        self._loops = "whole" not in reference
+        super().__init__(operators, around.draft, around.sizes, alone="whole" not in reference)
 
     def ask(self, node: Relation, columns: tuple[Name, ...], keys: Keys) -> str:
         """A relation beside the reference that needs Spark is read whole, before the loop."""
-        if self._loops and not _refers(node) and _needs_spark(node, columns, keys, self):
+        if self.alone and not _refers(node) and _needs_spark(node, columns, keys, self):
             columns, keys = (), Keys(self.draft.local("SELECT 1 AS k_"), 0)
         return super().ask(node, columns, keys)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import duckdb
@@ -31,7 +32,7 @@ from headwater.maintenance.operators.program import (
     reads,
     total,
 )
-from headwater.model.errors import EndlessRecursion
+from headwater.model.errors import EndlessRecursion, NoRoom
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -130,9 +131,21 @@ def rounds(loop: Loop, bench: Workbench) -> Generator[Wanted, pa.Table, None]:
     given = todo.given(first.slice(0, 0))
     while given is not None:
         bench.put(loop.hole, given)
-        yield from doing(loop.steps, bench)
-        given = todo.given(bench.rows(loop.made).select(first.column_names).cast(first.schema))
+        with _room():
+            yield from doing(loop.steps, bench)
+            made = bench.rows(loop.made)
+        given = todo.given(made.select(first.column_names).cast(first.schema))
     bench.put(loop.name, todo.all)
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Numbers that overflow in a round: what is computed elsewhere is Spark's to fail of."""
+    try:
+        yield
+    except duckdb.OutOfRangeException as error:
+        said = str(error).partition("\n")[0].removeprefix("Out of Range Error: ")
+        raise NoRoom(f"WITH RECURSIVE comes to a number without room: {said}", "cast it to BIGINT or DECIMAL") from None
 
 
 class _NewKeys:
