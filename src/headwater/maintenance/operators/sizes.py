@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from headwater.algebra.relations import Expression, Filter, Relation, Table, children
+from headwater.algebra.relations import Expression, Filter, Reference, Relation, Table, children
 from headwater.algebra.select.correlation import conjuncts
 from headwater.model.names import TableName
 
@@ -24,7 +24,10 @@ _THIRD = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.Like)
 
 
 def beginning(node: Relation, sizes: Sizes) -> float:
-    """The rows of the table below that has the fewest to begin with; infinite if no table has a condition."""
+    """The rows of the table below that has the fewest to begin with; infinite if no table has a condition. What a
+    recursion has at hand comes first."""
+    if isinstance(node, Reference):
+        return 0
     if isinstance(node, Filter) and isinstance(node.child, Table):
         rows: float = sizes.get(node.child.table, _UNKNOWN)
         for part in conjuncts(node.condition):
