@@ -53,13 +53,6 @@ QUERIES = {
     "distinct_groups": "SELECT DISTINCT COUNT(*) AS n FROM a.e GROUP BY k",
     "dates": """SELECT YEAR(e.d) AS y, COUNT(*) AS n, MIN(e.d) AS first_day FROM a.e e
         WHERE EXISTS (SELECT 1 FROM a.f WHERE f.k = e.k) GROUP BY YEAR(e.d) HAVING COUNT(*) > 0""",
-    "levels": """WITH RECURSIVE r(id, v, path, n) AS (
-        SELECT id, v, CAST(k AS STRING), 1 FROM a.f WHERE k = 0
-        UNION ALL SELECT f.id, f.v, r.path || '/' || f.k, r.n + 1 FROM r JOIN a.f f ON f.k = r.v AND f.v > r.v)
-        SELECT r.id, r.path, r.n, g.w FROM r LEFT JOIN b.g g ON g.k = r.v""",
-    "deep": """WITH RECURSIVE r(k, n) MAX RECURSION LEVEL 7 AS (SELECT k, 1 FROM b.g
-        UNION ALL SELECT f.v, n + 1 FROM r JOIN a.f f ON f.k = r.k WHERE n < 3)
-        SELECT k, COUNT(*) AS c FROM r GROUP BY k""",
     "without_from": "SELECT 1 AS one, 'two' AS two",
     "constants": "SELECT v.name, COUNT(e.id) AS n FROM (VALUES (1, 'one'), (2, 'two'), (9, 'nine')) AS v(k, name)"
     " LEFT JOIN a.e e ON e.k = v.k GROUP BY v.name",
@@ -132,7 +125,8 @@ def test_every_kind_is_maintained(tmp_path: Path, spark: SparkSession) -> None:
     assert not [(v.view, v.missing, v.extra) for v in warehouse.verify() if not v.ok and v.view != "now_and_then"]
     complete = [name for name, view in warehouse.views.items() if view.level.value == "complete" and view.every == 1]
     earlier = warehouse.status().cut.seq - 2
-    assert not [(v.view, v.missing, v.extra) for v in warehouse.verify(complete, at=earlier) if not v.ok]
+    some = complete[::3]  # `test_trees` looks at every state; each of these takes Spark a second
+    assert not [(v.view, v.missing, v.extra) for v in warehouse.verify(some, at=earlier) if not v.ok]
 
 
 def test_two_rows_where_one_is_allowed_halt_the_view_until_they_are_corrected(
@@ -141,7 +135,8 @@ def test_two_rows_where_one_is_allowed_halt_the_view_until_they_are_corrected(
     single = "CREATE MATERIALIZED VIEW single AS SELECT e.id, (SELECT f.v FROM a.f f WHERE f.k = e.k) AS v FROM a.e e;"
     ratio = "CREATE MATERIALIZED VIEW ratio AS SELECT f.id, e.id DIV f.v AS r FROM a.f f LEFT JOIN a.e e ON e.k = f.k;"
     plain = "CREATE MATERIALIZED VIEW plain AS SELECT f.id, f.v FROM a.f f WHERE EXISTS (SELECT 1 FROM a.e);"
-    endless = """CREATE MATERIALIZED VIEW endless AS WITH RECURSIVE r(v) AS (SELECT v FROM a.f WHERE id = 1
+    endless = """CREATE MATERIALIZED VIEW endless AS
+        WITH RECURSIVE r(v) MAX RECURSION LEVEL 20 AS (SELECT v FROM a.f WHERE id = 1
         UNION ALL SELECT f.v FROM r JOIN a.f f ON f.k = r.v) SELECT v FROM r;"""
     project = Project(tmp_path / "p", single + ratio + plain + endless, TABLES)
     project.execute("a", "INSERT INTO e VALUES (1, 1, 0, 'x', NULL)", "INSERT INTO f VALUES (1, 1, 7, NULL)")
@@ -151,7 +146,7 @@ def test_two_rows_where_one_is_allowed_halt_the_view_until_they_are_corrected(
     warehouse.run(until_caught_up=True)
     halted = warehouse.halted()
     assert set(halted) == {"single", "ratio", "endless"}
-    assert re.search(r"deeper than 100 levels with transaction \d+: it comes to \([78]\)", halted["endless"])  # type: ignore[index]
+    assert re.search(r"deeper than 20 levels with transaction \d+: it comes to \([78]\)", halted["endless"])  # type: ignore[index]
     assert "more than one row" in halted["single"]  # type: ignore[index] # a ViewName is a str
     assert "e.id = 1" in halted["single"]  # type: ignore[index]
     assert "zero" in halted["ratio"]  # type: ignore[index]
@@ -164,6 +159,7 @@ def test_two_rows_where_one_is_allowed_halt_the_view_until_they_are_corrected(
     assert rows(warehouse, "single") == [(1, 7)]
     assert rows(warehouse, "ratio") == [(1, 0), (3, None)]
     assert rows(warehouse, "endless") == [(7,), (8,)]
+    assert all(verification.ok for verification in warehouse.verify())
 
 
 def test_read_shows_the_order_that_was_said(tmp_path: Path, spark: SparkSession) -> None:
