@@ -40,7 +40,7 @@ test: $(READY) ## what must pass: style, types, package order, all tests but soa
 fast: $(READY) ## the tests that need neither a JVM nor a server
 	@$(BIN)/python -m pytest -m 'not spark and not postgres and not s3'
 
-soak: $(READY) ## writers that never rest, runs that are killed (-9) under load: some minutes
+soak: $(READY) ## what takes minutes: writers that never rest, kills (-9) under load, TPC-H and every kind of query on the engine
 	@$(BIN)/python -m pytest -m soak
 
 chaos: $(READY) ## random statements, restores and kills against an oracle; SEEDS=13 for a hundred worlds, JOBS=2 at once

@@ -109,6 +109,8 @@ class Business:
                 self._project.execute("b", f"DELETE FROM g WHERE k = {key} OR w > {r.randint(30, 99)}")
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(900)
 def test_every_kind_is_maintained(tmp_path: Path, spark: SparkSession) -> None:
     project = Project(tmp_path / "p", views(), TABLES)
     business = Business(project, 7)

@@ -122,11 +122,12 @@ def test_every_state_is_what_the_query_says(tmp_path: Path, postgres: PostgresSe
     warehouse.setup()
     warehouse.run(until_caught_up=True)
     first, since = world.now(), warehouse.status().cut.seq
-    for burst in (1, 6, 20):
+    for burst in (7, 20):
         world.act(burst)
         warehouse.run(until_caught_up=True)
     assert check(warehouse, first, since) >= 27
     reference, now = Reference(), world.now()
     for name in STRONG:
         assert plain(seen(warehouse, f"{name}_strong")) == reference.rows(QUERIES[name], now)
-    assert [(v.view, v.ok) for v in warehouse.verify() if not v.ok] == []
+    some = [*STRONG, "city_names"]  # DuckDB has looked at every state of the others
+    assert [(v.view, v.ok) for v in warehouse.verify(some) if not v.ok] == []
