@@ -138,9 +138,15 @@ def batch_changes(work: WaveWork, table: TableName) -> pa.Table:
     if work.every != 1:
         seqs = work.labels(rows.column(SEQ).to_numpy())
         rows = rows.set_column(rows.schema.get_field_index(SEQ), SEQ, pa.array(seqs))
-    if rows.num_rows and pc.min(rows.column(COUNT)).as_py() < 0:
+    if work.every != 1 or _updates(rows):
         rows = consolidate(rows)  # an update of columns that the view does not use is no change
     return represented(rows, table, work.view) if UNFIT in rows.column_names else rows
+
+
+def _updates(rows: pa.Table) -> bool:
+    """Whether a transaction takes rows away and adds some; those of one transaction stand together."""
+    seqs, counts = rows.column(SEQ).to_numpy(), rows.column(COUNT).to_numpy()
+    return bool(((seqs[1:] == seqs[:-1]) & ((counts[1:] < 0) != (counts[:-1] < 0))).any())
 
 
 def _read_files(work: WaveWork, paths: Sequence[str], schema: pa.Schema) -> pa.Table:
