@@ -38,7 +38,7 @@ from headwater.algebra.stable import stable
 from headwater.algebra.statements import parse_views
 from headwater.algebra.typing import INPUT, types_of
 from headwater.maintenance.operators.program import COUNT, SEQ, Asked, Changes, Program
-from headwater.maintenance.operators.running import Wanted, outcome, running
+from headwater.maintenance.operators.running import Wanted, driven, outcome, running
 from headwater.maintenance.operators.writing import changes_of
 from headwater.model.errors import HeadwaterError, UnknownName
 from headwater.model.names import SourceName, TableName
@@ -327,13 +327,9 @@ class Played:
         return delta.column(COUNT).to_pylist(), delta.column(SEQ).to_pylist()
 
     def _batch(self, low: int, high: int) -> pa.Table:
-        run = running(self.program)
-        try:
-            want = next(run)
-            while True:
-                want = run.send(self._answer(want, low, high).cast(outcome(want, self.program)))
-        except StopIteration as stop:
-            return stop.value
+        return driven(
+            running(self.program), lambda want: self._answer(want, low, high).cast(outcome(want, self.program))
+        )
 
     def _answer(self, want: Wanted, low: int, high: int) -> pa.Table:
         step = want.step

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.model.errors import ConfigError
+from headwater.model.names import ViewName
+from headwater.runtime.project.catalog import define_views
 from headwater.sources import clock
 from runtime.small_project import Project, rows
 
@@ -72,3 +75,11 @@ def test_a_view_without_a_clock_has_no_such_source(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", "CREATE MATERIALIZED VIEW v AS SELECT id FROM a.e", TABLES)
     assert "clock" not in (tmp_path / "p" / "headwater.toml").read_text()
     assert list(project.open().config.sources) == ["a"]
+
+
+def test_a_source_of_ones_own_cannot_be_called_clock(tmp_path: Path) -> None:
+    views = "CREATE MATERIALIZED VIEW v AS SELECT id FROM clock.e WHERE day >= current_date"
+    project = Project(tmp_path / "p", views, {"clock": TABLES["a"]})
+    warehouse = project.open()
+    with pytest.raises(ConfigError, match="so is one of yours"):
+        warehouse.catalog.schemas(define_views(warehouse.config, warehouse.catalog)[ViewName("v")])

@@ -31,7 +31,7 @@ from headwater.algebra.statements import parse_views
 from headwater.algebra.temporal import timed
 from headwater.algebra.typing import types_of
 from headwater.maintenance.operators.program import COUNT, SEQ, Asked, Changes, Program
-from headwater.maintenance.operators.running import Wanted, outcome, running
+from headwater.maintenance.operators.running import Wanted, driven, outcome, running
 from headwater.maintenance.operators.writing import changes_of
 from headwater.model.names import CLOCK, TableName
 from headwater.model.schema import Column, TableSchema
@@ -218,13 +218,9 @@ class Played:
 
     def _batch(self, low: int, high: int) -> pa.Table:
         """The changelog over (low, high]."""
-        run = running(self.program)
-        try:
-            want = next(run)
-            while True:
-                want = run.send(self._answer(want, low, high).cast(outcome(want, self.program)))
-        except StopIteration as stop:
-            return stop.value
+        return driven(
+            running(self.program), lambda want: self._answer(want, low, high).cast(outcome(want, self.program))
+        )
 
     def _answer(self, want: Wanted, low: int, high: int) -> pa.Table:
         """A step that is the caller's."""

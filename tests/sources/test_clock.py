@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.model.clock import NOW, TODAY
 from headwater.model.conditions import Condition
 from headwater.model.names import CLOCK, Position, TableName
 from headwater.model.source import COUNT, ORDINAL, Question, SourceSpec
 from headwater.sources import clock, connect
-from headwater.sources.clock import NOW, TODAY
 
 BEGIN = dt.datetime(2024, 2, 28, 23, 59, 41, tzinfo=dt.UTC)
 COLUMNS = {NOW: ["at"], TODAY: ["day"]}

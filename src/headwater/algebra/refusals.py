@@ -160,10 +160,9 @@ def _check_function(parsed: ParsedView, node: exp.Expr) -> None:
         if in_place(node):
             return
         why = "outside of a comparison with a column in WHERE or HAVING it would change every row without end"
-        instead = (
-            f"write WHERE column > {name or said(node).lower()} - INTERVAL 1 HOUR, or use it when you read the view"
-        )
-        raise _refuse(parsed, Refusal(name or said(node).lower(), why, instead), node)
+        called = said(node).lower()
+        instead = f"write WHERE column > {called} - INTERVAL 1 DAY, or use it when you read the view"
+        raise _refuse(parsed, Refusal(called, why, instead), node)
     if clock:
         why = "it is a clock, and a view must be a function of its sources alone"
         raise _refuse(parsed, Refusal(clock, why, "write the moment itself, or compare when you read the view"), node)

@@ -36,11 +36,10 @@ from headwater.algebra.relations import (
 )
 from headwater.algebra.select.correlation import conjuncts, filtered
 from headwater.algebra.select.scope import column
-from headwater.model.names import CLOCK, TableName
+from headwater.model.clock import COLUMN, NOW, TODAY
+from headwater.model.names import TableName
 
-NOW, TODAY = TableName(CLOCK, "now"), TableName(CLOCK, "today")
 _CALLED = {"now": NOW, "current_timestamp": NOW, "current_date": TODAY, "curdate": TODAY}
-_COLUMN = {NOW: "at", TODAY: "day"}
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ)
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ,
@@ -116,7 +115,7 @@ def _timed(
             .transform(lambda n, at=at: column(at) if is_present(n) else n)
         )
         name = fresh()
-        moments = Project(Table(clock, (_COLUMN[clock],), (at,)), ((name, said),))
+        moments = Project(Table(clock, (COLUMN[clock],), (at,)), ((name, said),))
         node = Join(JoinKind.INNER, node, moments, on=kind(this=side.copy(), expression=column(name)))
     return Project(node, tuple((c, column(c)) for c in child.columns))
 
@@ -170,4 +169,4 @@ def _alike(bound: Expression, kind: type[exp.Expr], wanted: pa.DataType | None) 
     return exp.cast(bound.copy(), "date", dialect="spark")
 
 
-__all__ = ["NOW", "TODAY", "in_place", "is_present", "says_present", "timed"]
+__all__ = ["in_place", "is_present", "says_present", "timed"]

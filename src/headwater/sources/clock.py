@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from headwater.model.clock import COLUMN, NOW, TODAY
 from headwater.model.conditions import Condition, meets
 from headwater.model.errors import UnknownName
 from headwater.model.names import CLOCK, Position, SourceName, TableName
 from headwater.model.schema import Column, Identities, Identity, TableSchema
 from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Capture, Chunk, CommitTimes, Poll, Question, SourceSpec
 
-NOW, TODAY = TableName(CLOCK, "now"), TableName(CLOCK, "today")
 _COLUMNS: Mapping[TableName, pa.Field] = {
-    NOW: pa.field("at", pa.timestamp("us", "UTC")),
-    TODAY: pa.field("day", pa.date32()),
+    NOW: pa.field(COLUMN[NOW], pa.timestamp("us", "UTC")),
+    TODAY: pa.field(COLUMN[TODAY], pa.date32()),
 }
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

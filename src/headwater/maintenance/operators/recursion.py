@@ -32,12 +32,14 @@ from headwater.algebra.relations import (
     Relation,
     Union,
     children,
+    expressions,
     walk,
     with_children,
 )
 from headwater.algebra.select.scope import column
+from headwater.algebra.spoken import called, in_words
 from headwater.maintenance.operators.linear import renamed
-from headwater.maintenance.operators.local_sql import null_of
+from headwater.maintenance.operators.local_sql import local_sql, null_of
 from headwater.maintenance.operators.maintain import Maintenance
 from headwater.maintenance.operators.program import COUNT, SEQ, Draft, Evaluated, Keys, Loop, alike, listed
 from headwater.model.errors import ViewSqlError
@@ -85,7 +87,7 @@ def _levels(
         among = f"EXISTS (SELECT 1 FROM {needed.step} AS k_ WHERE {alike('k_', 'm_', pairs)})"
         result = m.draft.local(f"SELECT * FROM {result} AS m_ WHERE {among}", result, needed.step)
     found = m.draft.loop(first, hole, result, node.level, node.limit)
-    _check(m.draft)
+    _check(node, m)
     return found
 
 
@@ -100,7 +102,7 @@ def _needed(node: Recursion, step: Relation, by: tuple[Name, ...], asked: Keys, 
     text = " UNION ".join(f"SELECT {listed(f'k{i}' for i in range(len(by)))} FROM {one}" for one in steps)
     made = m.draft.local(text, *steps)
     name = m.draft.loop(asked.step, hole, made)
-    _check(m.draft)
+    _check(node, m)
     return Keys(name, len(by), frozenset(range(len(by))))
 
 
@@ -142,16 +144,20 @@ def _refers(node: Relation) -> bool:
     return any(isinstance(one, Reference) for one in walk(node))
 
 
-def _check(draft: Draft) -> None:
-    loop = draft.steps[-1]
+def _check(node: Recursion, m: Maintenance) -> None:
+    """That the loop written last does without Spark; else what needs it is said."""
+    loop = m.draft.steps[-1]
     assert isinstance(loop, Loop)
-    needing = next((one for one in loop.steps if isinstance(one, Evaluated)), None)
-    if needing is not None:
-        raise ViewSqlError(
-            f"the recursive part computes what only Spark can: {needing.sql}",
-            "compute it before or after the recursion; inside it: comparisons, +, -, *, ||, CAST of whole numbers,"
-            " array(…), array_append, array_contains",
-        )
+    if not any(isinstance(one, Evaluated) for one in loop.steps):
+        return
+    inside = (e for one in walk(node.step) if _refers(one) for e in expressions(one))
+    needing = next((e for e in inside if local_sql(e, m.types) is None), None)
+    what = f": {in_words(needing, called(node))}" if needing is not None else ""
+    raise ViewSqlError(
+        f"the recursive part of WITH RECURSIVE computes what only Spark can{what}",
+        "compute it before or after the recursion; inside it: comparisons, +, -, *, ||, CAST of whole numbers,"
+        " array(…), array_append, array_contains",
+    )
 
 
 Question = tuple[tuple[Name, ...], Keys]

@@ -1,6 +1,7 @@
 """A program, run: the embedded engine does the Local steps, whoever runs it the others.
 
     run = running(program)           a generator: yields what it wants, is sent a table, returns the last step
+    driven(run, supply)              the same to its end, with somebody who supplies what it wants
 
 Steps that are read once are views of the embedded engine, so that it sees through them; the others are tables.
 A program may stop at an Evaluated step and go on in another process (`Workbench.kept`): the engine does that, because
@@ -10,9 +11,10 @@ what Spark evaluates flows out of one Python worker and into the next.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 import duckdb
 import pyarrow as pa
@@ -33,6 +35,8 @@ from headwater.maintenance.operators.program import (
     total,
 )
 from headwater.model.errors import EndlessRecursion, NoRoom
+
+T = TypeVar("T")
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -111,6 +115,16 @@ def running(program: Program) -> Generator[Wanted, pa.Table, pa.Table]:
         return bench.rows(program.last)
     finally:
         bench.close()
+
+
+def driven(run: Generator[Wanted, pa.Table, T], supply: Callable[[Wanted], pa.Table]) -> T:
+    """A run to its end, with what it wants from `supply`; what it returns."""
+    try:
+        want = next(run)
+        while True:
+            want = run.send(supply(want))
+    except StopIteration as stop:
+        return cast(T, stop.value)
 
 
 def doing(steps: Iterable[Step], bench: Workbench) -> Generator[Wanted, pa.Table, None]:
@@ -212,15 +226,14 @@ def wanted(step: Changes | Asked | Evaluated, bench: Workbench) -> Wanted:
 def shapes(program: Program) -> dict[str, pa.Schema]:
     """What flows into every Evaluated step: the program is run over no rows."""
     found: dict[str, pa.Schema] = {}
-    run = running(program)
-    try:
-        want = next(run)
-        while True:
-            if isinstance(want.step, Evaluated) and want.given is not None:
-                found[want.step.name] = want.given.schema
-            want = run.send(outcome(want, program).empty_table())
-    except StopIteration:
-        return found
+
+    def nothing(want: Wanted) -> pa.Table:
+        if isinstance(want.step, Evaluated) and want.given is not None:
+            found[want.step.name] = want.given.schema
+        return outcome(want, program).empty_table()
+
+    driven(running(program), nothing)
+    return found
 
 
 def outcome(want: Wanted, program: Program) -> pa.Schema:
@@ -245,4 +258,4 @@ def _counted(columns: Iterable[str], program: Program, more: Iterable[str]) -> p
     return pa.schema([*fields, *(pa.field(c, pa.int64()) for c in more)])
 
 
-__all__ = ["Step", "Wanted", "Workbench", "doing", "outcome", "running", "shapes", "wanted"]
+__all__ = ["Step", "Wanted", "Workbench", "doing", "driven", "outcome", "running", "shapes", "wanted"]

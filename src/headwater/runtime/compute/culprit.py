@@ -19,7 +19,7 @@ from headwater.algebra.spoken import called
 from headwater.maintenance.operators.program import COUNT as N
 from headwater.maintenance.operators.program import INPUT, Evaluated
 from headwater.maintenance.operators.program import SEQ as S
-from headwater.maintenance.operators.running import outcome, running
+from headwater.maintenance.operators.running import Wanted, driven, outcome, running
 from headwater.maintenance.operators.timelines import BEGIN, VERSION
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.written import Tally
@@ -65,8 +65,7 @@ def blamed(error: ComputationFailed, spark: SparkSession, plan: ViewPlan, wave: 
         return error
     if culprit is None:
         return error
-    fix = "correct that row at its source, or the view's SQL; then 'headwater resume'"
-    return ComputationFailed(f"{error.what} It is about {culprit}", fix)
+    return ComputationFailed(f"{error.what} It is about {culprit}", error.fix)
 
 
 def _of_wave(spark: SparkSession, plan: ViewPlan, wave: WaveWork) -> Culprit | None:
@@ -85,21 +84,19 @@ def _of_tree(spark: SparkSession, plan: ViewPlan, wave: WaveWork) -> Culprit | N
     program, session = plan.tree.program, spark.newSession()
     work = TreeWork(wave, program, "", lambda cost: None)
     names = called(plan.tree.root)
-    run = running(program)
+
+    def supply(want: Wanted) -> pa.Table:
+        if not isinstance(want.step, Evaluated):
+            return supplied(work, want, Tally())
+        assert want.given is not None
+        return _evaluated(session, want.step.sql, want.given, outcome(want, program))
+
     try:
-        want = next(run)
-        while True:
-            if isinstance(want.step, Evaluated):
-                assert want.given is not None
-                found = _evaluated(session, want.step.sql, want.given, outcome(want, program))
-            else:
-                found = supplied(work, want, Tally())
-            want = run.send(found)
-    except _Found as found_row:
-        return _culprit(found_row.row, names)
-    except StopIteration as stop:
-        rows = stop.value.rename_columns([{N: COUNT, S: SEQ}.get(c, c) for c in stop.value.column_names])
-        return _of_core(spark, plan, rows.select(plan.core.names).cast(plan.core), names)
+        rows = driven(running(program), supply)
+    except _Found as found:
+        return _culprit(found.row, names)
+    rows = rows.rename_columns([{N: COUNT, S: SEQ}.get(c, c) for c in rows.column_names])
+    return _of_core(spark, plan, rows.select(plan.core.names).cast(plan.core), names)
 
 
 def _evaluated(session: SparkSession, sql: str, given: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -14,7 +14,7 @@ from pyspark.sql.types import DoubleType, FloatType, StructField
 from headwater.algebra.conditions import check_equalities
 from headwater.algebra.meanings import surprises
 from headwater.algebra.relations import Relation
-from headwater.algebra.relations import tables as tables_of
+from headwater.algebra.spoken import called
 from headwater.algebra.view import Output, ViewDefinition, quoted
 from headwater.maintenance.wave import core_schema
 from headwater.model.changelog import COUNT, SEQ
@@ -105,9 +105,8 @@ def _planned_tree(
 
 
 def _in_words(text: str, view: ViewDefinition) -> str:
-    """Spark's words, with the columns of tables under their names in place of those that a tree gives them."""
-    leaves = tables_of(view.tree) if view.tree is not None else []
-    said = {c: f"{t.table.table}.{n}" for t in leaves for c, n in zip(t.columns, t.names, strict=True)}
+    """Spark's words, with what a person calls the columns in place of the names that a tree gives them."""
+    said = called(view.tree) if view.tree is not None else {}
     return re.sub(r"\bc\d+\b", lambda found: said.get(found[0], found[0]), text)
 
 

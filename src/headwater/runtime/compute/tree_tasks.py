@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from headwater.algebra.relations import Table
 from headwater.maintenance.operators.program import COUNT as N
 from headwater.maintenance.operators.program import SEQ as S
 from headwater.maintenance.operators.program import Asked, Changes, Evaluated, Program, Step, reads
-from headwater.maintenance.operators.running import Wanted, Workbench, doing, outcome
+from headwater.maintenance.operators.running import Wanted, Workbench, doing, driven, outcome
 from headwater.maintenance.wave import Ask
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.conditions import Condition, meets
@@ -98,7 +98,7 @@ def phase_rows(work: TreeWork, phase: Phase, given: Iterator[pa.RecordBatch]) ->
             bench.put(phase.entering.name, _evaluated(rows, phase.entering, work, folder))
         for name in phase.needed:
             bench.put(name, _load(folder / name))
-        _done(work, phase.steps, bench, tally)
+        driven(doing(phase.steps, bench), lambda want: supplied(work, want, tally))
         folder.mkdir(parents=True, exist_ok=True)
         for name in phase.kept:
             _save(folder / name, bench.rows(name))
@@ -120,16 +120,6 @@ def phase_rows(work: TreeWork, phase: Phase, given: Iterator[pa.RecordBatch]) ->
 def _evaluated(rows: pa.Table | None, step: Evaluated, work: TreeWork, folder: Path) -> pa.Table:
     schema = _load(folder / f"{step.name}.shape").schema
     return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
-
-
-def _done(work: TreeWork, steps: Iterable[Step], bench: Workbench, tally: Tally) -> None:
-    run = doing(steps, bench)
-    try:
-        want = next(run)
-        while True:
-            want = run.send(supplied(work, want, tally))
-    except StopIteration:
-        return
 
 
 def supplied(work: TreeWork, want: Wanted, tally: Tally) -> pa.Table:

@@ -128,6 +128,11 @@ class SourceCatalog:
 
     def schemas(self, view: ViewDefinition) -> dict[TableName, TableSchema]:
         """Its tables of sources; the views it reads are for the planner to add."""
+        if any(name not in self.described(name.source) for name in view.base_tables if name.source == CLOCK):
+            raise ConfigError(
+                f"view {view.name} compares with the present, whose source is called {CLOCK}; so is one of yours",
+                f"rename [sources.{CLOCK}] in headwater.toml, and in the views that read it",
+            )
         return {name: self.described(name.source)[name] for name in view.base_tables}
 
     def close(self) -> None:
