@@ -62,7 +62,7 @@ class JoinOperator:
             return _inner(node, m)
         if node.kind in _ONE_SIDED:
             return _with_or_without(node, m)
-        steps = [_inner(node, m)]
+        steps = [_inner(node, m, _met(node, _points(node, m), m) if node.kind is JoinKind.LEFT else "")]
         parts = [f"SELECT {listed(node.columns, (COUNT, SEQ))} FROM {steps[0]}"]
         for side in _alone(node):
             steps.append(_with_or_without(side, m))
@@ -189,14 +189,15 @@ def _said(rest: Sequence[Expression], columns: Sequence[Name]) -> list[Name]:
     return [c for c in columns if c in used]
 
 
-def _inner(node: Join, m: Maintenance) -> str:
+def _inner(node: Join, m: Maintenance, right: str = "") -> str:
+    """The changes of the pairs. `right`: a step that has what the right side has for the left side's changes."""
     dl = _net(node.left, m)
     if is_clock(node.right):
         dr, right = _moments(node.right, m)
         left = _between(node, dr, right, m) or _met(_turned(node), dr, m)
     else:
         dr = _net(node.right, m)
-        right, left = _met(node, dl, m), _met(_turned(node), dr, m)
+        right, left = right or _met(node, dl, m), _met(_turned(node), dr, m)
     columns = (*node.left.columns, *node.right.columns)
     here, rest = m.split(node.on)
     product = f"l_.{COUNT} * r_.{COUNT}"
@@ -275,12 +276,8 @@ def _restless(node: Relation) -> bool:
 
 def _with_or_without(node: Join, m: Maintenance) -> str:
     """The changes of the left rows that have a match, or that have none."""
-    dl, dr = m.changes(node.left), m.changes(node.right)
-    if m.split(node.on)[1]:
-        dl = m.summed(dl, node.left.columns)
-    stayed = _stayed(node, dl, dr, m)
-    seen = _said([node.on], node.left.columns) if node.on is not None else []
-    matches = _matches(node, seen, _points(seen, dl, stayed, m), m)
+    dl, stayed, seen = _own(node, m), _stayed(node, m), _seen(node)
+    matches = _matches(node, seen, _points(node, m), m)
     has = "> 0" if node.kind is JoinKind.SEMI else "<= 0"
     pairs, own = [(c, c) for c in seen], [f"d_.{c}" for c in node.left.columns]
     turned = f"CASE WHEN a_.{MATCHES} {has} THEN d_.{COUNT} ELSE -d_.{COUNT} END"
@@ -301,8 +298,20 @@ def _moment(of: str = "") -> str:
     return f"CASE WHEN {of}{COUNT} > 0 THEN {of}{SEQ} ELSE {of}{SEQ} - 1 END"
 
 
-def _stayed(node: Join, dl: str, dr: str, m: Maintenance) -> str:
+def _own(node: Join, m: Maintenance) -> str:
+    """The left side's changes; summed where Spark decides what matches, for it might fail of rows that never were."""
+    dl = m.changes(node.left)
+    return m.summed(dl, node.left.columns) if m.split(node.on)[1] else dl
+
+
+def _seen(node: Join) -> list[Name]:
+    """The columns of the left side that decide what matches."""
+    return _said([node.on], node.left.columns) if node.on is not None else []
+
+
+def _stayed(node: Join, m: Maintenance) -> str:
     """K(s), of the rows whose matches transaction s may have changed: columns, AT = s, COUNT."""
+    dl, dr = _own(node, m), m.changes(node.right)
     own = node.left.columns
     left = _met(_turned(node), dr, m)
     keys = [f"{c} AS t{i}_" for i, c in enumerate(node.right_keys)]
@@ -324,8 +333,9 @@ def _stayed(node: Join, dl: str, dr: str, m: Maintenance) -> str:
     return m.draft.local(text, left, touched, dl, touched)
 
 
-def _points(seen: Sequence[Name], dl: str, stayed: str, m: Maintenance) -> str:
+def _points(node: Join, m: Maintenance) -> str:
     """The moments at which it matters what a left row matches: at its own change, and around a change of matches."""
+    dl, stayed, seen = _own(node, m), _stayed(node, m), _seen(node)
     text = (
         f"SELECT {listed(seen, [f'{_moment()} AS {AT}'])} FROM {dl} UNION SELECT {listed(seen, [AT])} FROM {stayed}"
         f" UNION SELECT {listed(seen, [f'{AT} - 1'])} FROM {stayed}"
