@@ -45,7 +45,7 @@ ROWS_PER_FILE = 1_000_000
 ASK_COST = 7
 """Asking for one key costs about as much as scanning this many rows (SQLite, 1M rows: 2.2 µs a key, 0.34 µs a row)."""
 
-_connected: dict[SourceSpec, Source] = {}
+_connected: dict[tuple[SourceSpec, int], Source] = {}
 
 
 @contextmanager
@@ -57,11 +57,11 @@ def reachable() -> Iterator[None]:
         raise SourceUnavailable(error.what, error.fix) from error
 
 
-def connected(spec: SourceSpec) -> Source:
-    """This process's connection to a source."""
-    if spec not in _connected:
-        _connected[spec] = connect(spec)
-    return _connected[spec]
+def connected(spec: SourceSpec, lane: int = 0) -> Source:
+    """This process's connection to a source; one for each of the lanes in which it is asked side by side."""
+    if (spec, lane) not in _connected:
+        _connected[spec, lane] = connect(spec)
+    return _connected[spec, lane]
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _part(rows: pa.Table, work: WaveWork, part: int) -> pa.Table:
     return rows.filter(pa.array((seqs > low) & (seqs <= high)))
 
 
-def answer_question(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
+def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa.Table:
     question, started = ask.question, time.perf_counter()
     tally.questions += 1
     tally.keys += question.keys.num_rows
@@ -180,11 +180,11 @@ def answer_question(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
     if question.table.is_view:
         tally.scans += 1
         batches = _find(question, _parent_state(work, question).to_batches())
-    elif scans(question, work.sizes.get(question.table, 0), work.leading.get(question.table)):
+    elif reads_all(work, question):
         tally.scans += 1
         batches = _find(question, _scanned(work, question))
     else:
-        source = _expecting(work, question.table)
+        source = _expecting(work, question.table, lane)
         batches = source.ask(question, work.positions[question.table.source])
     with reachable():
         parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
@@ -194,9 +194,13 @@ def answer_question(work: WaveWork, ask: Ask, tally: Tally) -> pa.Table:
     return answer
 
 
-def _expecting(work: WaveWork, table: TableName) -> Source:
+def reads_all(work: WaveWork, question: Question) -> bool:
+    return scans(question, work.sizes.get(question.table, 0), work.leading.get(question.table))
+
+
+def _expecting(work: WaveWork, table: TableName, lane: int = 0) -> Source:
     """The source of a table, told which columns the view means."""
-    source = connected(work.specs[table.source])
+    source = connected(work.specs[table.source], lane)
     source.expect(work.identities)
     return source
 

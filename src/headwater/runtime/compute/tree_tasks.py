@@ -13,7 +13,8 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,20 @@ from headwater.model.conditions import Condition, meets
 from headwater.model.source import ORDINAL, Question
 from headwater.model.written import Tally
 from headwater.runtime.compute.failures import carries_errors
-from headwater.runtime.compute.tasks import Batches, WaveWork, answer_question, batch_changes, key_table, membership
+from headwater.runtime.compute.tasks import (
+    Batches,
+    WaveWork,
+    answer_question,
+    batch_changes,
+    key_table,
+    membership,
+    reads_all,
+)
 
 CHUNK = 65536
+LANES = 2
+MANY_KEYS = 10_000
+"""From here on a question is asked in so many lanes."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +172,25 @@ def _asked(work: TreeWork, step: Asked, keys: pa.Table, tally: Tally) -> pa.Tabl
     if wanted_keys.num_rows == 0:
         return pa.schema([*fields, pa.field(COUNT, pa.int64())]).empty_table()
     question = Question(table.table, columns, wanted_keys, table.names, table.conditions)
-    return _folded(answer_question(work.wave, Ask(question), tally))
+    return _folded(_side_by_side(work.wave, question, tally))
+
+
+def _side_by_side(work: WaveWork, question: Question, tally: Tally) -> pa.Table:
+    """A question about many keys, asked in parts at the same time: each is exact as of the batch's positions, so
+    together they are. A tree has one task, and would otherwise wait for one connection."""
+    rows = question.keys.num_rows
+    if rows < MANY_KEYS or question.table.is_view or reads_all(work, question):
+        return answer_question(work, Ask(question), tally)
+    started, size = time.perf_counter(), -(-rows // LANES)
+    parts = [replace(question, keys=question.keys.slice(size * lane, size)) for lane in range(LANES)]
+    tallies = [Tally() for _ in parts]
+    with ThreadPoolExecutor(LANES) as threads:
+        answers = list(threads.map(lambda n: answer_question(work, Ask(parts[n]), tallies[n], n), range(LANES)))
+    tally.questions += 1
+    tally.keys += rows
+    tally.answers += sum(part.answers for part in tallies)
+    tally.seconds_asking += time.perf_counter() - started
+    return pa.concat_tables(answers)
 
 
 def _folded(answer: pa.Table) -> pa.Table:
