@@ -173,6 +173,9 @@ class MemoryTables:
     def forget(self, view: ManagedView) -> None:
         self._pending.pop(view, None)
 
+    def convert(self, view: ManagedView, seq: Seq) -> bool:
+        return False
+
     def committed(self, view: ManagedView, auxiliary: bool) -> list[LogFile]:
         files = () if auxiliary else self._of(view.folder).versions[-1]
         return [LogFile(f.name, f.rows, f.low, f.high) for f in files]

@@ -22,7 +22,9 @@ import pyarrow as pa
 from headwater.algebra import Bag, Relation, ViewDefinition, define, evaluate, parse_views
 from headwater.algebra import expressions as interpreter
 from headwater.integrator.journal import within
-from headwater.maintenance.aggregate import GroupedDelta, aggregate, auxiliary_schema
+from headwater.kept.memory import MemoryKept
+from headwater.maintenance.aggregate import GroupedDelta, aggregate
+from headwater.maintenance.groups import auxiliary_schema
 from headwater.maintenance.wave import core_schema, wave
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
 from headwater.model.errors import UnknownName
@@ -295,7 +297,7 @@ def _result_type(function: str, argument: pa.DataType) -> pa.DataType:
 
 
 class Aggregated:
-    """Batches through `aggregate`, with the auxiliary view folded between them exactly as `tasks.aggregating` does."""
+    """Batches through `aggregate`, with the auxiliary view kept in memory."""
 
     def __init__(self, view: ViewDefinition, types: Mapping[str, pa.DataType]) -> None:
         assert view.aggregation is not None
@@ -307,22 +309,10 @@ class Aggregated:
 
     def batch(self, delta: pa.Table, hi: int, first: bool = False) -> pa.Table:
         delta = consolidate(delta.select(self.schema.names).cast(self.schema))
-        rows, auxiliary = aggregate(self.aggregation, self.types, GroupedDelta(delta, self.state(delta), hi, first))
+        kept = MemoryKept(self.auxiliary)
+        rows, auxiliary = aggregate(self.aggregation, self.types, GroupedDelta(delta, kept, hi, first))
         self.auxiliary = pa.concat_tables([self.auxiliary, auxiliary])
         return rows
-
-    def state(self, delta: pa.Table) -> pa.Table:
-        """The folded auxiliary rows of the groups that the delta touches."""
-        keys = [k.name for k in self.aggregation.keys]
-        if not keys:
-            return fold(self.auxiliary)
-        touched = set(self._groups(delta, keys))
-        mask = [group in touched for group in self._groups(self.auxiliary, keys)]
-        return fold(self.auxiliary.filter(pa.array(mask, pa.bool_())))
-
-    @staticmethod
-    def _groups(rows: pa.Table, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        return map(_canonical, zip(*(rows.column(k).to_pylist() for k in keys), strict=True))
 
 
 def shown(view: ViewDefinition, grouped: pa.Table) -> pa.Table:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -22,8 +23,8 @@ from hypothesis import strategies as st
 
 from headwater.algebra import Bag, Relation, ViewDefinition, evaluate
 from headwater.algebra.view import AggregateCall
-from headwater.maintenance.aggregate import ROWS, keeps_values
 from headwater.maintenance.exact import sum_of
+from headwater.maintenance.groups import PART, ROWS, keeps_values, valued
 from headwater.model.changelog import COUNT, SEQ, fold
 from headwater.model.errors import ValueUnfit
 from headwater.model.names import SourceName, TableName
@@ -187,15 +188,23 @@ def _check_auxiliary(
     aggregation = grouped.aggregation
     at = {f"`{name}`": i for i, name in enumerate(core.names)}
     keys = [at[k.expression] for k in aggregation.keys]
-    folded = bag_of(fold(grouped.auxiliary))
+    kept = fold(grouped.auxiliary)
     if keeps_values(aggregation):
-        wanted = [*keys, *(at[a.expression] for a in aggregation.arguments)]
-        assert folded == Bag.summed((_canonical(tuple(row[i] for i in wanted)), n) for row, n in state.items())
-        return
+        for one in valued(aggregation).values():
+            mine = kept.filter(pc.equal(kept.column(PART), one.part))
+            there = bag_of(mine.select([*(k.name for k in aggregation.keys), one.argument, COUNT]))
+            (place,) = (at[a.expression] for a in aggregation.arguments if a.name == one.argument)
+            assert there == Bag.summed(
+                (_canonical(tuple(row[i] for i in [*keys, place])), n)
+                for row, n in state.items()
+                if row[place] is not None
+            )
+        kept = kept.filter(pc.equal(kept.column(PART), 0)).drop_columns([PART])
+    folded = bag_of(kept)
     groups: dict[tuple[Any, ...], list[Any]] = {} if keys else {(): []}
     for row, n in state.items():
         groups.setdefault(tuple(row[i] for i in keys), []).extend([row[2]] * n)
-    names = fold(grouped.auxiliary).column_names
+    names = kept.column_names
     assert all(count == 1 for _, count in folded), "one row per group"
     assert {row[: len(keys)] for row, _ in folded} == set(groups)
     for row, _ in folded:

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.algebra.view import AggregateCall, Aggregation, Output
+from headwater.kept.memory import MemoryKept
 from headwater.maintenance.aggregate import GroupedDelta, aggregate
+from headwater.maintenance.groups import auxiliary_schema
 from headwater.model.changelog import COUNT, SEQ, fold
 
 UTC = dt.UTC
@@ -69,12 +71,8 @@ def test_grouped_by_and_aggregated(kind: str) -> None:
                 SEQ: pa.array([seq for _, _, seq in batch], pa.int64()),
             }
         )
-        touched = {(False, None) if row[0] is None else (True, row[0]) for row, _, _ in batch}
-        state = fold(pa.concat_tables(auxiliary)) if auxiliary else delta.drop_columns([SEQ]).slice(0, 0)
-        mask = [((v is not None), v) in touched for v in state.column("key0").to_pylist()]
-        rows, kept = aggregate(
-            SHAPE, types, GroupedDelta(delta, state.filter(pa.array(mask, pa.bool_())), batch[-1][2], n == 0)
-        )
+        state = pa.concat_tables(auxiliary) if auxiliary else auxiliary_schema(SHAPE, types).empty_table()
+        rows, kept = aggregate(SHAPE, types, GroupedDelta(delta, MemoryKept(state), batch[-1][2], n == 0))
         log.append(rows)
         auxiliary.append(kept)
         for row, count, _ in batch:

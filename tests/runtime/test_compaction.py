@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.model.names import Seq
-from headwater.runtime.commit.folding import worth_compacting
+from headwater.runtime.commit.folding import worth_compacting, worth_merging
 from headwater.warehouse.table import LogFile
 
 LOAD = [LogFile("load-1", 1_000_000, 0, 0), LogFile("load-2", 1_000_000, 0, 0)]
@@ -24,3 +24,20 @@ def test_many_small_files_are_brought_together_without_touching_the_large_ones()
     small = [LogFile(f"batch-{i}", 10, i, i + 1) for i in range(1, 70)]
     assert worth_compacting([*LOAD, *small], Seq(0)) == [f.name for f in small]
     assert worth_compacting([*LOAD, *small[:60]], Seq(0)) == []
+
+
+def test_what_is_looked_up_is_merged_by_size() -> None:
+    """So that a lookup goes through few files, and a row is not rewritten with every batch."""
+    files: list[LogFile] = [LogFile("load", 10_000_000, 0, 0)]
+    rewritten = batches = 0
+    for n in range(1, 2000):
+        files.append(LogFile(f"batch-{n}", 2_000, n, n))
+        batches += 2_000
+        while names := worth_merging(files):
+            assert "load" not in names
+            merged = [f for f in files if f.name in names]
+            rows = sum(f.rows for f in merged)
+            rewritten += rows
+            files = [f for f in files if f.name not in names] + [LogFile(f"merged-{n}-{rows}", rows, n, n)]
+        assert len(files) < 60
+    assert rewritten < 4 * batches

@@ -4,18 +4,13 @@ For every group g that a batch touches, in every transaction s that touches it:
 
     ΔV(s) = − row(g, s−1) + row(g, s)           where row(g, s) is absent if the group is empty at s
 
-What a group needs to be continued later is an *auxiliary view*, itself a changelog with the same fold:
-
-    groups   (key…, rows, per argument: how many, sum)     one row per group, where sums are enough
-    values   (key…, arg…)                                  the grouped rows themselves, for MIN, MAX, DISTINCT
-
-Invariant: folding the auxiliary changelog up to hi gives the accumulators of the core's state at hi, exactly (see
-`exact`: sums are whole numbers, so what was added can be taken back without a trace).
+What a group needs to be continued later is kept (`groups`), and found by key: the accumulators of the groups that the
+batch touches, the counts of the values that it touches, and beside those the smallest and the largest value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,32 +21,29 @@ import pyarrow.compute as pc
 
 from headwater.algebra.aggregates import Held, Keeps
 from headwater.algebra.view import AggregateCall, Aggregation
+from headwater.kept.contract import Kept
 from headwater.maintenance.exact import Sum, sum_of
-from headwater.maintenance.extremes import ascending, extremes
+from headwater.maintenance.extremes import Values, ascending, extremes, loaded
+from headwater.maintenance.groups import (
+    ROWS,
+    Before,
+    Types,
+    Valued,
+    arguments,
+    auxiliary_schema,
+    distinct,
+    distinct_sum,
+    present,
+    summed,
+    total,
+    value_changes,
+    valued,
+)
 from headwater.maintenance.keys import Ints
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.errors import ValueUnfit
 
-ROWS = "rows"
-
-Types = Mapping[str, pa.DataType]
-"""Arrow types of key…, arg… and agg… columns."""
-
-
-def keeps_values(aggregation: Aggregation) -> bool:
-    """Whether the auxiliary view must keep the grouped rows, not only sums."""
-    return any(_over_values(call) for call in aggregation.calls)
-
-
-def auxiliary_schema(aggregation: Aggregation, types: Types) -> pa.Schema:
-    keys = [pa.field(k.name, types[k.name]) for k in aggregation.keys]
-    if keeps_values(aggregation):
-        fields = keys + [pa.field(a.name, types[a.name]) for a in aggregation.arguments]
-    else:
-        fields = [*keys, pa.field(ROWS, pa.int64())]
-        fields += [pa.field(f"n_{a}", pa.int64()) for a in _arguments(aggregation)]
-        fields += [pa.field(f"sum_{a}", pa.string()) for a in _summed(aggregation)]
-    return pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
+_ROOM = 2**62
 
 
 def result_schema(aggregation: Aggregation, types: Types) -> pa.Schema:
@@ -61,11 +53,11 @@ def result_schema(aggregation: Aggregation, types: Types) -> pa.Schema:
 
 @dataclass(frozen=True)
 class GroupedDelta:
-    """`delta` are the core's changes (key…, arg…, COUNT, SEQ), `state` the folded auxiliary rows of the groups they
-    touch, `hi` the batch's last transaction. `first` marks the load, before which there is no view at all."""
+    """`delta` are the core's changes (key…, arg…, COUNT, SEQ), `kept` what the groups keep, `hi` the batch's last
+    transaction. `first` marks the load, before which there is no view at all."""
 
     delta: pa.Table
-    state: pa.Table
+    kept: Kept
     hi: int
     first: bool = False
 
@@ -77,11 +69,12 @@ def aggregate(aggregation: Aggregation, types: Types, batch: GroupedDelta) -> tu
     delta = _one_zero(batch.delta)
     if delta.num_rows == 0 and not (everywhere and batch.first):
         return result_schema(aggregation, types).empty_table(), auxiliary_schema(aggregation, types).empty_table()
-    groups, delta_group, state_group = _group(keys, delta, batch.state)
+    groups, delta_group = numbered(keys, delta)
     order = np.lexsort((delta.column(SEQ).to_numpy(), delta_group))
     delta, delta_group = delta.take(pa.array(order)), delta_group[order]
     runs = _Runs.of(delta_group, delta.column(SEQ).to_numpy(), batch)
-    tallies = _Tallies(aggregation, types, batch, delta, state_group, runs)
+    before = Before(aggregation, types, batch.kept, groups, batch.first)
+    tallies = _Tallies(aggregation, types, batch.hi, delta, delta_group, runs, before)
     rows = tallies.rows
     after = [tallies.call(c, types[c.name]) for c in aggregation.calls]
     table = {k: groups.column(k).take(pa.array(runs.group)) for k in keys}
@@ -131,6 +124,11 @@ class _Runs:
         first[1:] = group[starts][1:] != group[starts][:-1]
         return _Runs(group[starts], seq[starts], starts, first, np.cumsum(new) - 1)
 
+    @property
+    def once(self) -> bool:
+        """Whether every group has one run; then groups and runs have the same numbers."""
+        return bool(self.first_of_group.all())
+
     def running(self, contributions: Any, initial: Any) -> _Running:
         """Sum per run, accumulated within each group on top of its initial value."""
         if len(self.starts) == 0:
@@ -155,100 +153,80 @@ class _Tallies:
     """All measures that the calls of one aggregation need, over one batch."""
 
     def __init__(
-        self,
-        aggregation: Aggregation,
-        types: Types,
-        batch: GroupedDelta,
-        delta: pa.Table,
-        state_group: Ints,
-        runs: _Runs,
+        self, aggregation: Aggregation, types: Types, hi: int, delta: pa.Table, group: Ints, runs: _Runs, before: Before
     ) -> None:
-        self._aggregation, self._types, self._batch = aggregation, types, batch
-        self._delta, self._state_group, self._runs = delta, state_group, runs
-        self._values = keeps_values(aggregation)
-        self._groups = int(runs.group.max()) + 1
+        self._aggregation, self._types, self._hi = aggregation, types, hi
+        self._delta, self._group, self._runs, self._before = delta, group, runs, before
         self._count = delta.column(COUNT).to_numpy()
-        self._seen: dict[tuple[str, bool], tuple[dict[int, Held], list[Held]]] = {}
-        self.rows = runs.running(self._count, self._initial(ROWS))
-        self._present = {a: self._presence(a) for a in _arguments(aggregation)}
-        self._sums = {a: self._summed(a) for a in _summed(aggregation)}
+        self._valued = valued(aggregation)
+        self._seen: dict[str, tuple[dict[int, Held], list[Held]]] = {}
+        self.rows = runs.running(self._count, before.numbers(ROWS))
+        self._present = {a: self._presence(a) for a in arguments(aggregation)}
+        self._sums = {a: self._summed(a) for a in summed(aggregation)}
 
     def call(self, call: AggregateCall, wanted: pa.DataType) -> tuple[pa.Array, pa.Array]:
         """The call's value after and before every run."""
         if call.argument is None:
             return pa.array(self.rows.after, wanted), pa.array(self.rows.before, wanted)
-        if _over_values(call):
+        if call.argument in self._valued and (call.distinct or call.aggregate.keeps is Keeps.VALUES):
             return self._of_values(call, wanted)
-        present = self._present[call.argument]
+        there = self._present[call.argument]
         if call.aggregate.keeps is Keeps.COUNT:
-            return pa.array(present.after, wanted), pa.array(present.before, wanted)
-        total, finish = self._sums[call.argument], self._finish(call, wanted)
+            return pa.array(there.after, wanted), pa.array(there.before, wanted)
+        sums, finish = self._sums[call.argument], self._finish(call, wanted)
 
         def shown(totals: Any, counts: Ints) -> pa.Array:
             held = (Held(int(n), t) for t, n in zip(totals, counts, strict=True))
             return _fitted(call, [finish(one) for one in held], wanted)
 
-        return shown(total.after, present.after), shown(total.before, present.before)
+        return shown(sums.after, there.after), shown(sums.before, there.before)
 
     def auxiliary(self, groups: pa.Table, types: Types) -> pa.Table:
-        schema = auxiliary_schema(self._aggregation, types)
-        hi = self._batch.hi
-        if self._values:
-            names = [n for n in schema.names if n not in (COUNT, SEQ)]
-            rows = consolidate(self._delta.select([*names, COUNT]))
-            return rows.append_column(SEQ, pa.array(np.full(rows.num_rows, hi))).cast(schema)
-        last = self._runs.last_of_group
+        schema, hi, last = auxiliary_schema(self._aggregation, types), self._hi, self._runs.last_of_group
         columns: dict[str, Any] = {n: groups.column(n) for n in groups.column_names}
         columns[ROWS] = self.rows.after[last]
-        for a in _arguments(self._aggregation):
-            columns[f"n_{a}"] = self._present[a].after[last]
-        for a in _summed(self._aggregation):
-            columns[f"sum_{a}"] = pa.array([format(int(v), "x") for v in self._sums[a].after[last]], pa.string())
-        new = pa.table({**columns, COUNT: np.ones(len(last), np.int64), SEQ: np.full(len(last), hi)})
-        new = new.select(schema.names).cast(schema)
+        for a in arguments(self._aggregation):
+            columns[present(a)] = self._present[a].after[last]
+        for a in summed(self._aggregation):
+            columns[total(a)] = _hexadecimal(self._sums[a].after[last])
+        for a, one in self._valued.items():
+            if one.distinct:
+                held = [self._values(one)[1][run] for run in last]
+                columns[distinct(a)] = np.array([h.count for h in held], np.int64)
+                if one.summed:
+                    columns[distinct_sum(a)] = _hexadecimal([h.total for h in held])
+        new = self._before.as_groups(pa.table({**columns, COUNT: np.ones(len(last), np.int64)}))
         new = new.filter(pc.not_equal(new.column(ROWS), 0)) if groups.num_columns else new
-        old = self._batch.state
-        old = old.set_column(old.schema.get_field_index(COUNT), COUNT, pc.negate(old.column(COUNT)))
-        old = old.append_column(SEQ, pa.array(np.full(old.num_rows, hi))).select(schema.names).cast(schema)
-        return consolidate(pa.concat_tables([new, old]))
-
-    def _initial(self, column: str) -> Ints:
-        initial = np.zeros(self._groups, np.int64)
-        state = self._batch.state
-        counted = state.column(COUNT).to_numpy() if self._values else state.column(column).to_numpy()
-        np.add.at(initial, self._state_group, counted)
-        return initial
+        changes = [new, self._before.taken_back()]
+        changes += [value_changes(one, self._aggregation, types, self._delta) for one in self._valued.values()]
+        made = consolidate(pa.concat_tables(changes))
+        return made.append_column(SEQ, pa.array(np.full(made.num_rows, hi))).select(schema.names).cast(schema)
 
     def _presence(self, argument: str) -> _Running:
         valid = pc.is_valid(self._delta.column(argument)).to_numpy().astype(np.int64)
-        initial = np.zeros(self._groups, np.int64)
-        state = self._batch.state
-        if self._values:
-            there = pc.is_valid(state.column(argument)).to_numpy().astype(np.int64) * state.column(COUNT).to_numpy()
-            np.add.at(initial, self._state_group, there)
-        else:
-            np.add.at(initial, self._state_group, state.column(f"n_{argument}").to_numpy())
-        return self._runs.running(valid * self._count, initial)
+        return self._runs.running(valid * self._count, self._before.numbers(present(argument)))
 
     def _summed(self, argument: str) -> _Running:
-        how = self._how(argument)
-        initial = np.zeros(self._groups, object)
-        state = self._batch.state
-        if self._values:
-            there = how.whole(state.column(argument)) * state.column(COUNT).to_numpy().astype(object)
-            np.add.at(initial, self._state_group, there)
-        else:
-            sums = [int(v, 16) for v in state.column(f"sum_{argument}").to_pylist()]
-            np.add.at(initial, self._state_group, np.array(sums, dtype=object))
-        whole = how.whole(self._delta.column(argument)) * self._count.astype(object)
-        return self._runs.running(whole, initial)
+        column, before = self._delta.column(argument), self._before.sums(total(argument))
+        if self._small(column, before):
+            values = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+            return self._runs.running(values * self._count, before.astype(np.int64))
+        return self._runs.running(self._how(argument).whole(column) * self._count.astype(object), before)
+
+    def _small(self, column: pa.ChunkedArray, before: npt.NDArray[np.object_]) -> bool:
+        """Whether sums of whole numbers have room in 64 bits, so that they need not be Python's."""
+        if not pa.types.is_integer(column.type):
+            return False
+        ends = pc.min_max(column).as_py()
+        largest = max(abs(int(ends[end] or 0)) for end in ("min", "max"))
+        return largest * int(np.abs(self._count).sum()) + max((abs(int(v)) for v in before), default=0) < _ROOM
 
     def _how(self, argument: str, shown: pa.DataType | None = None) -> Sum:
         return sum_of(self._types[argument], shown)
 
     def _of_values(self, call: AggregateCall, wanted: pa.DataType) -> tuple[pa.Array, pa.Array]:
         assert call.argument is not None
-        before, after = self._extremes(call.argument, call.aggregate.keeps is Keeps.SUM)
+        before, after = self._values(self._valued[call.argument])
         finish = self._finish(call, wanted)
         now = [finish(held) for held in after]
         previous = [
@@ -262,19 +240,32 @@ class _Tallies:
         how, finish = self._how(call.argument, wanted), call.aggregate.finish
         return lambda held: finish(held, how)
 
-    def _extremes(self, argument: str, summing: bool) -> tuple[dict[int, Held], list[Held]]:
-        if (argument, summing) not in self._seen:
-            delta, state = self._delta.column(argument), self._batch.state.column(argument)
-            universe = ascending([delta, state])
-            whole = self._how(argument).whole(pa.chunked_array([universe])).tolist() if summing else None
-            self._seen[argument, summing] = extremes(
-                (self._state_group, state, self._batch.state.column(COUNT).to_numpy()),
-                (self._runs.row_run, delta, self._count),
-                self._runs.group,
-                whole,
-                universe,
+    def _values(self, one: Valued) -> tuple[dict[int, Held], list[Held]]:
+        """The argument's distinct values in every group before the batch, and after every run."""
+        if one.argument not in self._seen:
+            column = self._delta.column(one.argument)
+            events = Values(self._runs.row_run, column, self._count)
+            if self._before.nothing and self._runs.once:
+                self._seen[one.argument] = self._loaded(one, column)
+                return self._seen[one.argument]
+            counts, ends = self._before.values(one, self._group, column)
+            universe = ascending([column, counts.value, ends.value])
+            whole = self._how(one.argument).whole(pa.chunked_array([universe])).tolist() if one.summed else None
+            self._seen[one.argument] = extremes(
+                (counts, ends), self._before.held(one), events, self._runs.group, whole, universe
             )
-        return self._seen[argument, summing]
+        return self._seen[one.argument]
+
+    def _loaded(self, one: Valued, column: pa.ChunkedArray) -> tuple[dict[int, Held], list[Held]]:
+        universe = ascending([column])
+        whole = self._how(one.argument).whole(pa.chunked_array([universe])).tolist() if one.summed else None
+        groups = len(self._runs.group)
+        after = loaded(Values(self._runs.row_run, column, self._count), groups, whole, universe)
+        return dict.fromkeys(range(groups), Held(0)), after
+
+
+def _hexadecimal(numbers: Sequence[Any]) -> pa.Array:
+    return pa.array([format(int(v), "x") for v in numbers], pa.string())
 
 
 def _fitted(call: AggregateCall, values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
@@ -286,20 +277,6 @@ def _fitted(call: AggregateCall, values: Sequence[Any], wanted: pa.DataType) -> 
         ) from error
 
 
-def _over_values(call: AggregateCall) -> bool:
-    """Whether the call needs the values themselves: a smallest one that goes brings back the next."""
-    return call.distinct or call.aggregate.keeps is Keeps.VALUES
-
-
-def _arguments(aggregation: Aggregation) -> list[str]:
-    return sorted({c.argument for c in aggregation.calls if c.argument is not None})
-
-
-def _summed(aggregation: Aggregation) -> list[str]:
-    wanted = {c.argument for c in aggregation.calls if c.aggregate.keeps is Keeps.SUM and not c.distinct}
-    return sorted(a for a in wanted if a is not None)
-
-
 def _one_zero(rows: pa.Table) -> pa.Table:
     """−0.0 and 0.0 are one group and one value, as in Spark."""
     for at, field in enumerate(rows.schema):
@@ -308,18 +285,14 @@ def _one_zero(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _group(keys: Sequence[str], delta: pa.Table, state: pa.Table) -> tuple[pa.Table, Ints, Ints]:
-    """Number the groups the delta touches. Returns one row of keys per group, and every row's group. `state` must hold
-    touched groups only. NULL is a key like any other."""
-    n = delta.num_rows
+def numbered(keys: Sequence[str], rows: pa.Table) -> tuple[pa.Table, Ints]:
+    """The groups that the rows belong to, each once, and every row's group. NULL is a key like any other."""
     if not keys:
-        return pa.table({"_": [0]}).select([]), np.zeros(n, np.int64), np.zeros(state.num_rows, np.int64)
-    both = pa.concat_tables([delta.select(keys), state.select(keys).cast(delta.select(keys).schema)])
-    packed = np.zeros(both.num_rows, np.int64)
+        return pa.table({"_": [0]}).select([]), np.zeros(rows.num_rows, np.int64)
+    packed = np.zeros(rows.num_rows, np.int64)
     for key in keys:
-        encoded = both.column(key).combine_chunks().dictionary_encode(null_encoding="encode")
+        encoded = rows.column(key).combine_chunks().dictionary_encode(null_encoding="encode")
         codes = encoded.indices.to_numpy()
         packed = np.unique(packed * (len(encoded.dictionary) + 1) + codes, return_inverse=True)[1].astype(np.int64)
     _, first, numbers = np.unique(packed, return_index=True, return_inverse=True)
-    numbers = numbers.astype(np.int64)
-    return both.take(pa.array(first)), numbers[:n], numbers[n:]
+    return rows.select(keys).take(pa.array(first)), numbers.astype(np.int64)

@@ -21,7 +21,16 @@ from headwater.algebra.aggregates import Held
 from headwater.maintenance.keys import Ints
 from headwater.model.changelog import COUNT, consolidate
 
-_GROUP, _RUN, _VALUE = "group", "run", "value"
+_RUN, _VALUE = "run", "value"
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values with counts; `of` says which group, or which run, each belongs to."""
+
+    of: Ints
+    value: pa.ChunkedArray
+    count: Ints
 
 
 @dataclass
@@ -34,6 +43,13 @@ class _Group:
     stable: list[int] = field(default_factory=list)
     alive: int = 0
     total: int = 0
+
+    def begin(self, rank: int, count: int) -> None:
+        """A touched value as it was before the batch."""
+        self.counts[rank] = count
+        if count > 0:
+            heapq.heappush(self.low, rank)
+            heapq.heappush(self.high, -rank)
 
     def change(self, rank: int, by: int, whole: int) -> None:
         before = self.counts.get(rank, 0)
@@ -60,29 +76,28 @@ class _Group:
 
 
 def extremes(
-    state: tuple[Ints, pa.ChunkedArray, Ints],
-    events: tuple[Ints, pa.ChunkedArray, Ints],
+    state: tuple[Values, Values],
+    held: Sequence[Held],
+    events: Values,
     run_group: Ints,
     whole: Sequence[int] | None,
     universe: pa.Array,
 ) -> tuple[dict[int, Held], list[Held]]:
-    """`state` holds (group, value, count) before the batch, `events` (run, value, count) in it; run r belongs to group
-    run_group[r]. `universe` is every value of both, ascending; `whole` their summable forms, if wanted.
-    Returns each group's values before the batch, and after each run."""
+    """`state` says of the groups before the batch how often the touched values were there, and which are the smallest
+    and the largest ones; `held` how many distinct ones each group had, and their sum. `events` are the changes, by run;
+    run r belongs to group run_group[r]. `universe` is every value of these, ascending; `whole` their summable forms, if
+    wanted. Returns each group's values before the batch, and after each run."""
     values = universe.to_pylist()
-    groups: dict[int, _Group] = {int(g): _Group() for g in np.unique(run_group)}
+    groups = {int(g): _Group(alive=held[g].count, total=held[g].total) for g in np.unique(run_group)}
     weigh = whole if whole is not None else [0] * len(values)
     runs = _ranked(events, universe)
     touched = {(int(run_group[r]), int(v)) for r, v in zip(runs[0], runs[1], strict=True)}
-    for g, rank, count in zip(*_ranked(state, universe), strict=True):
-        if count <= 0:
-            continue
-        group = groups[int(g)]
-        if (int(g), int(rank)) in touched:
-            group.change(int(rank), int(count), weigh[rank])
-        else:
-            group.alive += 1
-            group.total += weigh[rank]
+    counts, ends = state
+    for g, rank, count in zip(*_ranked(counts, universe), strict=True):
+        groups[int(g)].begin(int(rank), int(count))
+    for g, rank, _ in zip(*_ranked(ends, universe), strict=True):
+        if (int(g), int(rank)) not in touched:
+            group = groups[int(g)]
             group.stable = [min([int(rank), *group.stable]), max([int(rank), *group.stable])]
     before = {g: group.seen(values) for g, group in groups.items()}
     after: list[Held] = []
@@ -96,6 +111,25 @@ def extremes(
     return before, after
 
 
+def loaded(values: Values, groups: int, whole: Sequence[int] | None, universe: pa.Array) -> list[Held]:
+    """The values of groups of which nothing was there before, after the one transaction that made them."""
+    group, rank, count = _ranked(values, universe)
+    group, rank = group[count > 0], rank[count > 0]
+    if not len(group):
+        return [Held(0)] * groups
+    order = np.lexsort((rank, group))
+    group, rank = group[order], rank[order]
+    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    ends = np.append(starts[1:], len(group)) - 1
+    counts = (ends - starts + 1).tolist()
+    low, high = (universe.take(pa.array(rank[at])).to_pylist() for at in (starts, ends))
+    sums = [0] * len(starts) if whole is None else np.add.reduceat(np.array(whole, object)[rank], starts).tolist()
+    found = [Held(0)] * groups
+    for g, *held in zip(group[starts].tolist(), counts, sums, low, high, strict=True):
+        found[g] = Held(*held)
+    return found
+
+
 def ascending(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     """The distinct non-NULL values of several columns of one type, ascending as Spark orders them (NaN last)."""
     chunks = [chunk for column in columns for chunk in column.chunks]
@@ -105,10 +139,9 @@ def ascending(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     return distinct.take(pc.sort_indices(distinct))
 
 
-def _ranked(rows: tuple[Ints, pa.ChunkedArray, Ints], universe: pa.Array) -> tuple[Ints, Ints, Ints]:
-    """(first, rank of value, count) without NULL values, equal ones summed, in order of `first`."""
-    first, column, count = rows
-    rank = pc.index_in(column, value_set=universe)
-    table = pa.table({_RUN: first, _VALUE: rank, COUNT: count}).drop_null()
+def _ranked(rows: Values, universe: pa.Array) -> tuple[Ints, Ints, Ints]:
+    """(of, rank of value, count) without NULL values, equal ones summed, in order of `of`."""
+    rank = pc.index_in(rows.value, value_set=universe)
+    table = pa.table({_RUN: rows.of, _VALUE: rank, COUNT: rows.count}).drop_null()
     table = consolidate(table).sort_by(_RUN)
     return table.column(_RUN).to_numpy(), table.column(_VALUE).to_numpy(), table.column(COUNT).to_numpy()

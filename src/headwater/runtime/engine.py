@@ -199,6 +199,9 @@ class Engine:
         wanted = [n for n in plans if n not in found.kept and (how.heal or how.replace or n not in cut.views)]
         drop = [name for name in cut.views if name not in plans and name not in how.unresolved]
         change = BuildUnderWay([plans[n] for n in wanted], drop)
+        for name, view in found.kept.items():
+            if self._machinery.tables.convert(view, cut.views[name].seq):
+                self.meter.note(f"{name}: what its groups keep was written by an earlier version, and is converted")
         self._poll_again(found, plans, change)
         self._go_on(found, [found.kept[n] for n in found.kept if n not in halted], resumed)
         self._set_aside(found, how, wanted)

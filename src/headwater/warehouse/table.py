@@ -19,7 +19,7 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 
 from headwater.model.changelog import SEQ
@@ -128,6 +128,13 @@ class ChangelogTable:
             if not committed(table, write) or table.version() != follows + 1:
                 raise self._overtaken()
         return follows + 1
+
+    def replace(self, rows: pa.Table) -> None:
+        """Other rows, of other columns, in place of all that it holds."""
+        options = only_next(self._storage.fence())
+        with explained(self._storage.url):
+            write_deltalake(self.delta, rows, mode="overwrite", schema_mode="overwrite", commit_properties=options)
+        self._delta = None
 
     def at(self, version: int) -> DeltaTable:
         return open_table(self._storage, self.folder, version)

@@ -13,7 +13,7 @@ from headwater.model.errors import HeadwaterError, WarehouseError
 from headwater.model.names import Seq
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.commit.events import Compacted
-from headwater.runtime.commit.folding import Rewritten, worth_compacting
+from headwater.runtime.commit.folding import Rewritten, worth_compacting, worth_merging
 from headwater.runtime.commit.ledger import Ledger
 from headwater.runtime.commit.retention import Retention
 from headwater.runtime.commit.tables import Tables
@@ -87,7 +87,8 @@ class Compaction:
     def start(self, loading: Seq | None) -> None:
         """Begin with the first table that is worth it."""
         for table in self._all(loading, self._ledger.live_views()):
-            names = worth_compacting(self._tables.committed(table.view, table.auxiliary), table.horizon)
+            files = self._tables.committed(table.view, table.auxiliary)
+            names = worth_merging(files) if table.auxiliary else worth_compacting(files, table.horizon)
             if names:
                 self._under_way = _Compaction(
                     table, self._pool.submit(self._compactor.compact, self._fold(table, names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from headwater.warehouse.table import LogFile
 
 SMALL_ROWS = 100_000
 MANY_FILES = 64
+SMALL_RUN = 10_000
+MANY_RUNS = 32
+MERGED = 8
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,18 @@ class Rewritten:
 
     added: tuple[DataFile, ...]
     removed: tuple[str, ...]
+
+
+def worth_merging(files: Sequence[LogFile]) -> list[str]:
+    """Of what is kept to be looked up, files of one size class when there are many: so every lookup goes through few
+    files, and a row is rewritten once for every class that it grows through."""
+    classes: dict[int, list[LogFile]] = {}
+    for file in files:
+        classes.setdefault(max(0, int(math.log(max(1, file.rows) / SMALL_RUN, MERGED))), []).append(file)
+    for size, found in sorted(classes.items()):
+        if len(found) >= (MANY_RUNS if size == 0 else MERGED):
+            return [file.name for file in found]
+    return []
 
 
 def worth_compacting(files: Sequence[LogFile], horizon: Seq) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Protocol
 from headwater.model.names import Seq, TableName
 from headwater.model.schema import Identities
 from headwater.model.written import Written
+from headwater.runtime.commit.conversion import converted
 from headwater.runtime.commit.events import TableVersions
 from headwater.runtime.commit.folding import Rewritten
 from headwater.runtime.project.about import ABOUT, About, statement_of
@@ -51,6 +52,10 @@ class Tables(Protocol):
 
     def recover(self, state: ViewState, keep: Sequence[ViewState]) -> None:
         """Undo whatever this state does not name, but for what other states of the same tables still need."""
+
+    def convert(self, view: ManagedView, seq: Seq) -> bool:
+        """Whether what its groups keep was written by an earlier version, and is now as this one wants it."""
+        ...
 
 
 @dataclass
@@ -108,6 +113,9 @@ class ViewTables:
                 table = ChangelogTable(self.storage, folder)
                 table.rewind(version)
                 table.remove_orphans([version, *(getattr(other, which) for other in keep)])
+
+    def convert(self, view: ManagedView, seq: Seq) -> bool:
+        return converted(self.storage, view, seq)
 
     def create(self, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> ManagedView:
         """Tables for a view that is about to be loaded; nothing refers to them until its first cut."""

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 
 from headwater.algebra.view import quoted
+from headwater.kept.files import FilesKept
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import Seq
 from headwater.runtime.commit.chores import Fold
@@ -36,10 +37,15 @@ class SparkCompactor:
         self._living, self._storage = spark, storage
 
     def compact(self, fold: Fold) -> Rewritten:
+        table = ChangelogTable(self._storage, fold.folder)
         with self._living.using() as spark:
-            return compact_files(
-                spark, self._storage, ChangelogTable(self._storage, fold.folder), fold.names, fold.horizon
-            )
+            done = compact_files(spark, self._storage, table, fold.names, fold.horizon)
+        made, replaced = (
+            [self._storage.path(f"{fold.folder}/{name}") for name in names]
+            for names in ([file.name for file in done.added], done.removed)
+        )
+        FilesKept(self._storage, table.schema, made).prepare(replaced)
+        return done
 
 
 def compact_files(

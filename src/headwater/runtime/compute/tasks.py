@@ -20,7 +20,9 @@ import pyarrow.parquet as pq
 
 from headwater.algebra.view import Aggregation, ViewDefinition
 from headwater.integrator.journal import Segment, read_changes, within
-from headwater.maintenance.aggregate import GroupedDelta, aggregate, auxiliary_schema, result_schema
+from headwater.kept.files import FilesKept
+from headwater.maintenance.aggregate import GroupedDelta, aggregate, result_schema
+from headwater.maintenance.groups import auxiliary_schema
 from headwater.maintenance.keys import key_set
 from headwater.maintenance.wave import Ask, wave
 from headwater.model.changelog import COUNT, SEQ, UNFIT, consolidate, fold
@@ -215,11 +217,14 @@ def _scanned(work: WaveWork, question: Question) -> Batches:
 
 
 def _parent_state(work: WaveWork, question: Question) -> pa.Table:
-    """The rows of a view at the batch's end."""
-    names = dict.fromkeys((*question.columns, *question.key))
+    """The rows of a view at the batch's end that the question may be about."""
+    names, files = dict.fromkeys((*question.columns, *question.key)), work.parents[question.table].state
+    counted = [pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())]
+    if question.key:
+        kept = FilesKept(work.storage, pa.schema([*work.schemas[question.table], *counted]), files, work.hi)
+        return meets(kept.found(question.key, question.keys, tuple(names)), question.conditions)
     fields = [work.schemas[question.table].field(n) for n in names]
-    schema = pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
-    rows = _read_files(work, work.parents[question.table].state, schema)
+    rows = _read_files(work, files, pa.schema([*fields, *counted]))
     return fold(meets(within(rows, -1, work.hi), question.conditions).drop_columns([SEQ]))
 
 
@@ -326,8 +331,8 @@ def aggregating(work: AggregateWork) -> Callable[[Batches], Batches]:
         delta = consolidate(pa.concat_tables(parts)) if parts else schema.empty_table()
         if not delta.num_rows and not (work.first and not work.aggregation.keys):
             return
-        state = _state(work, delta)
-        rows, auxiliary = aggregate(work.aggregation, work.types, GroupedDelta(delta, state, work.hi, work.first))
+        kept = FilesKept(work.target.storage, auxiliary_schema(work.aggregation, work.types), work.state_files)
+        rows, auxiliary = aggregate(work.aggregation, work.types, GroupedDelta(delta, kept, work.hi, work.first))
         files = list(write_rows(work.target, auxiliary.to_batches()))
         table = rows.append_column(FILE, pa.nulls(rows.num_rows, pa.string()))
         yield from table.cast(out).to_batches(max_chunksize=65536)
@@ -336,21 +341,6 @@ def aggregating(work: AggregateWork) -> Callable[[Batches], Batches]:
             yield pa.record_batch([*empty, pa.array(files, pa.string())], schema=out)
 
     return run
-
-
-def _state(work: AggregateWork, delta: pa.Table) -> pa.Table:
-    """The folded auxiliary rows of the groups that the delta touches."""
-    schema = auxiliary_schema(work.aggregation, work.types)
-    keys = [k.name for k in work.aggregation.keys]
-    touched = _Membership([delta.column(k) for k in keys]) if keys else None
-    parts = []
-    for path in work.state_files:
-        rows = pq.read_table(path, filesystem=work.target.storage.filesystem, partitioning=None)
-        rows = rows.select(schema.names).cast(schema)
-        if touched is not None:
-            rows = rows.filter(pa.array(touched.holds([rows.column(k) for k in keys])))
-        parts.append(rows)
-    return fold(pa.concat_tables(parts) if parts else schema.empty_table())
 
 
 class _Membership:

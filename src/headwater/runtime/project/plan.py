@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headwater.algebra.relations import Relation
 from headwater.algebra.view import ViewDefinition
-from headwater.maintenance.aggregate import auxiliary_schema
+from headwater.maintenance.groups import auxiliary_schema
 from headwater.maintenance.operators.program import Program
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.consistency import Level

@@ -1,0 +1,53 @@
+"""The embedded engine's part in keeping: hashes of keys, and which rows have which key exactly."""
+
+from __future__ import annotations
+
+import threading
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from headwater.kept.contract import Ints
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,
+    "memory_limit": "1GB",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+_mine = threading.local()
+
+VERSION = duckdb.__version__
+"""Hashes are this version's own."""
+
+
+def engine() -> duckdb.DuckDBPyConnection:
+    """This thread's."""
+    if not hasattr(_mine, "connection"):
+        _mine.connection = duckdb.connect(":memory:", config=_SETTINGS)
+    return _mine.connection  # type: ignore[no-any-return]
+
+
+def hashes(rows: pa.Table) -> Ints:
+    """One number of every row; equal rows have the same, NULLs included."""
+    if rows.num_rows == 0 or not rows.num_columns:
+        return np.zeros(rows.num_rows, np.int64)
+    names = [f"c{i}" for i in range(rows.num_columns)]
+    made = engine().from_arrow(rows.rename_columns(names)).project(f"hash({', '.join(names)}) AS h").to_arrow_table()
+    return np.asarray(made.column("h").to_numpy()).view(np.int64)
+
+
+def matched(rows: pa.Table, keys: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Which rows equal which keys, NULLs alike: the places of both, by the rows' places. Columns by position."""
+    names = [f"c{i}" for i in range(rows.num_columns)]
+    left = rows.rename_columns(names).append_column("i_", pa.array(np.arange(rows.num_rows)))
+    right = keys.rename_columns(names).append_column("j_", pa.array(np.arange(keys.num_rows)))
+    same = " AND ".join(f"l_.{n} IS NOT DISTINCT FROM r_.{n}" for n in names) or "TRUE"
+    here = engine()
+    here.register("l_rows", left)
+    here.register("r_rows", right)
+    found = here.sql(f"SELECT i_, j_ FROM l_rows AS l_ JOIN r_rows AS r_ ON {same} ORDER BY i_").to_arrow_table()
+    here.unregister("l_rows")
+    here.unregister("r_rows")
+    return found.column("i_").combine_chunks(), found.column("j_").combine_chunks()

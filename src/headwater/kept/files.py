@@ -1,0 +1,215 @@
+"""A changelog table as a kept relation: its files never change, so each is indexed once, by whoever needs it first.
+
+The table itself is what is kept, and what a cut names; runs and indexes are copies on a local disk beside it, or in
+place of it where the table lies in an object store. So nothing here takes part in a commit or in recovery, old cuts
+are read as before, and a machine that has no copy makes one. Small files are indexed in memory: reading them is as fast
+as mapping them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headwater.kept.contract import KEY, Ints
+from headwater.kept.engine import engine, hashes, matched
+from headwater.kept.runs import Index, Indexed, Ranges, indexed, indexes, opened
+from headwater.model.changelog import COUNT, SEQ, consolidate
+from headwater.storage import Storage
+
+SMALL_ROWS = 20_000
+"""A file with fewer rows is indexed in memory."""
+OPEN = 512
+"""Indexes that a process keeps open."""
+TIDY_SECONDS = 600.0
+FIRST = 16
+"""Rows of a key that are read beyond those wanted; four times as many if they do not say enough."""
+
+_RUN, _ALL = "__run", "__all"
+
+_open: OrderedDict[tuple[str, Index], Indexed] = OrderedDict()
+
+
+class FilesKept:
+    """The fold of a table's files up to a transaction (all of it if None)."""
+
+    def __init__(self, storage: Storage, schema: pa.Schema, paths: Sequence[str], at: int | None = None) -> None:
+        self._storage, self._schema, self._paths, self._at = storage, schema, paths, at
+
+    def found(self, by: Sequence[str], keys: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+        shown = [n for n in self._schema.names if n not in (COUNT, SEQ)] if columns is None else list(columns)
+        read = list(dict.fromkeys([*shown, *by, COUNT, SEQ]))
+        wanted = self._keys(by, keys)
+        numbers = hashes(wanted)
+        parts = []
+        for run in self._runs(Index(tuple(by))):
+            at = _places(run.ranges(numbers)) if by else np.arange(len(run.places))
+            if len(at):
+                parts.append(run.take(at, read))
+        rows = self._seen(parts, read)
+        if by:
+            rows = rows.take(matched(rows.select(by), wanted)[0])
+        return consolidate(rows.select([*shown, COUNT]))
+
+    def first(self, by: Sequence[str], keys: pa.Table, value: str, number: Ints, last: bool = False) -> pa.Table:
+        wanted, runs = self._keys(by, keys), list(self._runs(Index(tuple(by), value)))
+        numbers = hashes(wanted)
+        ranges = [run.ranges(numbers) for run in runs]
+        kind = self._schema.field(value).type
+        result = [pa.schema([(KEY, pa.int64()), (value, kind), (COUNT, pa.int64())]).empty_table()]
+        asked, size = np.arange(wanted.num_rows), np.asarray(number, np.int64) + FIRST
+        while len(asked):
+            read = [
+                self._end(run, Ranges(r.low[asked], r.high[asked]), asked, (*by, value), (n, size[asked], last))
+                for n, (run, r) in enumerate(zip(runs, ranges, strict=True))
+            ]
+            values, whole = self._values([part for part in read if part.num_rows], by, wanted, value, last)
+            there = np.bincount(values.column(KEY).to_numpy(), minlength=wanted.num_rows)[asked]
+            done = (there >= number[asked]) | np.isin(asked, whole)
+            result.append(values.filter(pc.is_in(values.column(KEY), pa.array(asked[done]))))
+            asked, size = asked[~done], size * 4
+        return pa.concat_tables([part.select([KEY, value, COUNT]).cast(result[0].schema) for part in result])
+
+    def _end(
+        self, run: Indexed, ranges: Ranges, asked: Ints, columns: Sequence[str], how: tuple[int, Ints, bool]
+    ) -> pa.Table:
+        """Up to so many rows from one end of each key's range."""
+        number, size, last = how
+        low, high = ranges.low, ranges.high
+        some = Ranges(np.maximum(low, high - size), high) if last else Ranges(low, np.minimum(high, low + size))
+        of = np.repeat(np.arange(len(asked)), some.high - some.low)
+        rows = run.take(_places(some), [*columns, COUNT, SEQ])
+        whole = (high - low) <= size
+        return (
+            rows.append_column(KEY, pa.array(asked[of]))
+            .append_column(_RUN, pa.array(np.full(len(of), number)))
+            .append_column(_ALL, pa.array(whole[of]))
+        )
+
+    def _values(
+        self, parts: Sequence[pa.Table], by: Sequence[str], keys: pa.Table, value: str, last: bool
+    ) -> tuple[pa.Table, Ints]:
+        """What the rows read so far say for sure: the values before the first one at which some run was left; and the
+        keys of which everything was read."""
+        kind = self._schema.field(value).type
+        empty = pa.schema([(KEY, pa.int64()), (value, kind), (COUNT, pa.int64())]).empty_table()
+        if not parts:
+            return empty, np.arange(keys.num_rows)
+        rows = self._weighed(pa.concat_tables(parts))
+        left = rows.filter(pc.invert(rows.column(_ALL)))
+        whole = np.setdiff1d(np.arange(keys.num_rows), pc.unique(left.column(KEY)).to_numpy())
+        here, end = engine(), "MAX" if last else "MIN"
+        reach = "MIN" if last else "MAX"
+        beyond = ">" if last else "<"
+        names = {n: f"c{i}" for i, n in enumerate(by)}
+        given = rows.select([*by, value, COUNT, KEY, _RUN, _ALL])
+        here.register("g_", given.rename_columns([*names.values(), "v", "n", "k", "run", "whole"]))
+        here.register(
+            "k_", keys.rename_columns(list(names.values())).append_column("k", pa.array(range(keys.num_rows)))
+        )
+        same = " AND ".join(f"g_.{n} IS NOT DISTINCT FROM k_.{n}" for n in names.values()) or "TRUE"
+        found = here.sql(
+            f"WITH b_ AS (SELECT k, {end}(v) AS v FROM (SELECT k, run, {reach}(v) AS v FROM g_ WHERE NOT whole"
+            " GROUP BY k, run) GROUP BY k)"
+            " SELECT g_.k AS k, g_.v AS v, CAST(SUM(g_.n) AS BIGINT) AS n FROM g_ JOIN k_ ON g_.k = k_.k"
+            f" AND {same} LEFT JOIN b_ ON g_.k = b_.k WHERE g_.v IS NOT NULL AND (b_.v IS NULL OR g_.v {beyond} b_.v)"
+            " GROUP BY g_.k, g_.v HAVING SUM(g_.n) > 0"
+        ).to_arrow_table()
+        here.unregister("g_")
+        here.unregister("k_")
+        return found.rename_columns([KEY, value, COUNT]).cast(empty.schema), whole
+
+    def _keys(self, by: Sequence[str], keys: pa.Table) -> pa.Table:
+        fields = [self._schema.field(name) for name in by]
+        return pa.table([keys.column(f.name).cast(f.type) for f in fields], names=list(by)) if by else keys
+
+    def _seen(self, parts: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
+        """What belongs to the state."""
+        empty = pa.schema([self._schema.field(n) for n in columns]).empty_table()
+        return self._of_state(pa.concat_tables([empty, *parts]))
+
+    def _weighed(self, rows: pa.Table) -> pa.Table:
+        """What does not belong to the state counts for nothing; it still says how far a run was read."""
+        if self._at is None:
+            return rows
+        count = pc.if_else(pc.less_equal(rows.column(SEQ), self._at), rows.column(COUNT), 0)
+        return rows.set_column(rows.schema.get_field_index(COUNT), COUNT, count)
+
+    def _of_state(self, rows: pa.Table) -> pa.Table:
+        return rows if self._at is None else rows.filter(pc.less_equal(rows.column(SEQ), self._at))
+
+    def _runs(self, index: Index) -> Iterator[Indexed]:
+        for path in self._paths:
+            key = (self._storage.uri_of(path), index)
+            if key not in _open:
+                _open[key] = self._opened(path, index)
+                while len(_open) > OPEN:
+                    _open.popitem(last=False)
+            _open.move_to_end(key)
+            yield _open[key]
+
+    def _opened(self, path: str, index: Index) -> Indexed:
+        folder, name = self._cache(path), _name(path)
+        file = None if (folder / f"{name}.rows").exists() else self._parquet(path)
+        if file is not None and file.metadata.num_rows < SMALL_ROWS:
+            return indexed(self._read(file), index)
+        found = opened(folder, name, index, lambda: self._read(file or self._parquet(path)))
+        if file is not None:
+            _tidied(folder, {_name(p) for p in self._paths})
+        return found
+
+    def prepare(self, replaced: Sequence[str]) -> None:
+        """Index these files as those that they replace are: then nobody waits for it."""
+        for path in replaced:
+            for index in indexes(self._cache(path), _name(path)):
+                for made in self._paths:
+                    self._opened(made, index)
+
+    def _parquet(self, path: str) -> pq.ParquetFile:
+        return pq.ParquetFile(path, filesystem=self._storage.filesystem)
+
+    def _read(self, file: pq.ParquetFile) -> pa.Table:
+        """All columns: others may need others of them."""
+        rows, mine = file.read(), set(self._schema.names)
+        return rows.cast(pa.schema([self._schema.field(f.name) if f.name in mine else f for f in rows.schema]))
+
+    def _cache(self, path: str) -> Path:
+        """Where copies of a table's files lie: beside them, where Delta looks at nothing, or on this machine."""
+        if self._storage.local:
+            return Path(path).parent / "_kept"
+        folder = self._storage.uri_of(path).rpartition("/")[0]
+        place = hashlib.sha256(folder.encode()).hexdigest()[:32]
+        return Path(tempfile.gettempdir()) / f"headwater-kept-{os.getuid()}" / place
+
+
+def _name(path: str) -> str:
+    return os.path.basename(path).removesuffix(".parquet")
+
+
+def _places(ranges: Ranges) -> Ints:
+    """All places of the ranges, one range after the other."""
+    lengths = ranges.high - ranges.low
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.asarray(np.arange(total) + np.repeat(ranges.low - (ends - lengths), lengths), np.int64)
+
+
+def _tidied(folder: Path, needed: set[str]) -> None:
+    """Copies of files that are not of the table any more go, when they are old enough that nobody begins with them.
+    Who has one open keeps it."""
+    old = time.time() - TIDY_SECONDS
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            if path.name.partition(".")[0] not in needed and path.stat().st_mtime < old:
+                path.unlink()

@@ -1,0 +1,36 @@
+"""A kept relation in memory: every row is looked at. What the others must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.kept.contract import KEY, Ints
+from headwater.kept.engine import matched
+from headwater.model.changelog import COUNT, SEQ, consolidate, fold
+
+
+class MemoryKept:
+    """A changelog, as of a transaction (the newest one if None)."""
+
+    def __init__(self, rows: pa.Table, at: int | None = None) -> None:
+        self._state = fold(rows, at)
+
+    def found(self, by: Sequence[str], keys: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+        rows = self._state
+        if by:
+            rows = rows.take(matched(rows.select(by), keys)[0])
+        return rows if columns is None else consolidate(rows.select([*columns, COUNT]))
+
+    def first(self, by: Sequence[str], keys: pa.Table, value: str, number: Ints, last: bool = False) -> pa.Table:
+        places, numbers = matched(self._state.select(by), keys)
+        rows = self._state.select([value, COUNT]).take(places).add_column(0, KEY, numbers)
+        rows = consolidate(rows.filter(pc.is_valid(rows.column(value))))
+        return rows.filter(pc.greater(rows.column(COUNT), 0))
+
+
+def nothing(schema: pa.Schema) -> MemoryKept:
+    """A relation without rows."""
+    return MemoryKept(pa.schema([f for f in schema if f.name != SEQ]).empty_table())

@@ -1,0 +1,141 @@
+"""A run: rows on a local disk, memory-mapped, and indexes of them.
+
+    NAME.rows               the rows, as one Arrow file
+    NAME.INDEX.index        (h, row) sorted by the hash of the key, then by the order that rows of one key have
+
+A lookup is a binary search of hashes; what is found is compared with the key itself. Both files are made aside and get
+their name when they are complete, and they are only copies: who finds one torn or of another version makes it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.kept.contract import Ints
+from headwater.kept.engine import VERSION, hashes
+
+_HASH, _ROW, _SPEC = "h", "row", "index"
+
+
+@dataclass(frozen=True)
+class Index:
+    """Rows are found by some columns; those of one key stand in the `order` of a column, without the NULLs."""
+
+    by: tuple[str, ...]
+    order: str = ""
+
+    @property
+    def name(self) -> str:
+        text = "\0".join([VERSION, self.order, *self.by])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Of every key asked for, where its rows stand in an index: from `low` up to `high`."""
+
+    low: Ints
+    high: Ints
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """One index of a run."""
+
+    rows: pa.Table
+    hashes: Ints
+    places: Ints
+
+    def ranges(self, wanted: Ints) -> Ranges:
+        return Ranges(np.searchsorted(self.hashes, wanted, "left"), np.searchsorted(self.hashes, wanted, "right"))
+
+    def take(self, at: Ints, columns: Sequence[str]) -> pa.Table:
+        """The rows at these places of the index."""
+        return self.rows.select(columns).take(pa.array(self.places[at]))
+
+
+def opened(folder: Path, name: str, index: Index, read: Callable[[], pa.Table]) -> Indexed:
+    """An index of the rows that `read` returns, made if it is not there."""
+    rows = _mapped(folder / f"{name}.rows")
+    if rows is None:
+        rows = read().combine_chunks()
+        _write(folder / f"{name}.rows", rows)
+        rows = _mapped(folder / f"{name}.rows") or rows
+    path = folder / f"{name}.{index.name}.index"
+    entries = _mapped(path)
+    if entries is None:
+        entries = _entries(rows, index)
+        _write(path, entries)
+    return _indexed(rows, entries)
+
+
+def indexes(folder: Path, name: str) -> list[Index]:
+    """Those that there are of some rows."""
+    found = []
+    for path in folder.glob(f"{name}.*.index"):
+        entries = _mapped(path)
+        if entries is not None:
+            by, order = json.loads((entries.schema.metadata or {})[_SPEC.encode()])
+            found.append(Index(tuple(by), order))
+    return found
+
+
+def indexed(rows: pa.Table, index: Index) -> Indexed:
+    """The same in memory."""
+    rows = rows.combine_chunks()
+    return _indexed(rows, _entries(rows, index))
+
+
+def _indexed(rows: pa.Table, entries: pa.Table) -> Indexed:
+    return Indexed(rows, _numbers(entries.column(_HASH)), _numbers(entries.column(_ROW)))
+
+
+def _entries(rows: pa.Table, index: Index) -> pa.Table:
+    found = hashes(rows.select(index.by))
+    if index.order:
+        order = pa.table({_HASH: found, _ROW: rows.column(index.order)})
+        places = pc.sort_indices(order, sort_keys=[(_HASH, "ascending"), (_ROW, "ascending")]).to_numpy()
+        there = pc.is_valid(rows.column(index.order)).to_numpy()
+        places = places[there[places]]
+    else:
+        places = np.argsort(found, kind="stable")
+    said = {_SPEC: json.dumps([index.by, index.order])}
+    return pa.table({_HASH: found[places], _ROW: places.astype(np.int64)}).replace_schema_metadata(said)
+
+
+def _numbers(column: pa.ChunkedArray) -> Ints:
+    if column.num_chunks == 1:
+        return np.asarray(column.chunk(0).to_numpy(), np.int64)
+    return np.asarray(column.to_numpy(), np.int64)
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with pa.OSFile(str(aside), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        with aside.open("rb") as written:
+            os.fsync(written.fileno())
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _mapped(path: Path) -> pa.Table | None:
+    """None if it is not there, or not whole: an Arrow file ends with what was written last."""
+    try:
+        with pa.memory_map(str(path)) as source:
+            return pa.ipc.open_file(source).read_all()
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return None

@@ -1,0 +1,147 @@
+"""The contract of kept relations: memory looks at every row; files must answer the same, however they are cut."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headwater.kept import files
+from headwater.kept.contract import KEY
+from headwater.kept.files import FilesKept
+from headwater.kept.memory import MemoryKept
+from headwater.model.changelog import COUNT, SEQ
+from headwater.storage import Storage
+
+TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "whole": (pa.int64(), [None, -(2**63), -1, 0, 1, 7, 2**63 - 1]),
+    "text": (pa.string(), [None, "", "a", "A", "ä", "z" * 40, "\U0001f600"]),
+    "float": (pa.float64(), [None, float("-inf"), -1.5, 0.0, 2.5, float("inf"), float("nan")]),
+    "decimal": (pa.decimal128(20, 3), [None, Decimal("-1.001"), Decimal("0.000"), Decimal("7.125")]),
+    "instant": (pa.timestamp("us", "UTC"), [None, *(dt.datetime(2020, 1, d, tzinfo=dt.UTC) for d in (1, 2, 3))]),
+    "day": (pa.date32(), [None, dt.date(1, 1, 1), dt.date(2020, 2, 29)]),
+    "yes": (pa.bool_(), [None, True, False]),
+    "bytes": (pa.binary(), [None, b"", b"\x00", b"\xff\x00"]),
+}
+
+
+@pytest.fixture(autouse=True, params=[0, 10**9], ids=["mapped", "in memory"])
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(files, "SMALL_ROWS", request.param)
+    monkeypatch.setattr(files, "FIRST", 2)
+    yield
+    files._open.clear()
+
+
+def schema(kinds: list[str]) -> pa.Schema:
+    columns = [pa.field(f"c{i}", TYPES[kind][0]) for i, kind in enumerate(kinds)]
+    return pa.schema([*columns, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
+
+
+def changelog(kinds: list[str], rows: int, chance: random.Random) -> pa.Table:
+    made = {f"c{i}": [chance.choice(TYPES[kind][1]) for _ in range(rows)] for i, kind in enumerate(kinds)}
+    counts = [chance.choice([1, 1, 2, -1]) for _ in range(rows)]
+    return pa.table({**made, COUNT: counts, SEQ: [chance.randrange(9) for _ in range(rows)]}, schema=schema(kinds))
+
+
+def kept_in_files(folder: Path, log: pa.Table, at: int | None, chance: random.Random) -> FilesKept:
+    """The changelog cut into files, some of them empty."""
+    storage = Storage(str(folder))
+    cuts = sorted(chance.randrange(log.num_rows + 1) for _ in range(chance.randrange(4)))
+    paths = []
+    for n, (low, high) in enumerate(zip([0, *cuts], [*cuts, log.num_rows], strict=True)):
+        paths.append(storage.path(f"t{n}.parquet"))
+        pq.write_table(log.slice(low, high - low), paths[-1])
+    return FilesKept(storage, log.schema, paths, at)
+
+
+def rows(table: pa.Table) -> list[str]:
+    return sorted(map(repr, table.to_pylist()))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_files_answer_as_memory_does(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    kinds = [chance.choice(list(TYPES)) for _ in range(chance.randint(2, 4))]
+    log = changelog(kinds, chance.choice([0, 1, 30, 400]), chance)
+    at = chance.choice([None, 4])
+    memory, stored = MemoryKept(log, at), kept_in_files(tmp_path, log, at, chance)
+    by = [f"c{i}" for i in range(len(kinds) - 1)]
+    wanted = {c: [chance.choice(TYPES[k][1]) for _ in range(6)] for c, k in zip(by, kinds, strict=False)}
+    keys = pa.table(wanted, schema=pa.schema([log.schema.field(c) for c in by])).group_by(by).aggregate([])
+    for _ in range(2):  # the second time everything is at hand
+        assert rows(stored.found(by, keys)) == rows(memory.found(by, keys))
+    assert rows(stored.found([], pa.table({}))) == rows(memory.found([], pa.table({})))
+    assert rows(stored.found(by, keys, ["c0"])) == rows(memory.found(by, keys, ["c0"]))
+    value = f"c{len(kinds) - 1}"
+    for last in (False, True):
+        number = np.array([chance.randint(1, 4) for _ in range(keys.num_rows)])
+        answer = stored.first(by, keys, value, number, last)
+        everything = memory.first(by, keys, value, number, last)
+        for key, wanted_values in enumerate(number):
+            some, every = (_of(table, key, last) for table in (answer, everything))
+            assert len(some) >= min(wanted_values, len(every))
+            assert some == every[: len(some)]
+
+
+def _of(table: pa.Table, key: int, last: bool) -> list[str]:
+    """The values of a key and their counts, in order; NaN is the largest."""
+    found = [row for row in table.to_pylist() if row[KEY] == key]
+    value = next((n for n in table.column_names if n not in (KEY, COUNT)), "")
+    found.sort(key=lambda row: (row[value] != row[value], row[value] if row[value] == row[value] else 0), reverse=last)
+    return [repr((row[value], row[COUNT])) for row in found]
+
+
+def test_a_copy_that_is_torn_is_made_again(tmp_path: Path) -> None:
+    log = changelog(["whole", "text"], 50, random.Random(1))
+    stored = kept_in_files(tmp_path, log, None, random.Random(1))
+    keys = pa.table({"c0": pa.array([1, 7], pa.int64())})
+    before = rows(stored.found(["c0"], keys))
+    files._open.clear()
+    for copy in (tmp_path / "_kept").glob("*") if (tmp_path / "_kept").exists() else ():
+        copy.write_bytes(copy.read_bytes()[:100])
+    assert rows(stored.found(["c0"], keys)) == before
+    assert not list(tmp_path.glob("_kept/*.tmp"))
+
+
+def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+    """Of a key with very many values, the first one."""
+    many = 50_000
+    log = pa.table(
+        {
+            "c0": np.zeros(many, np.int64),
+            "c1": np.arange(many),
+            COUNT: np.ones(many, np.int64),
+            SEQ: np.zeros(many, int),
+        }
+    )
+    stored = kept_in_files(tmp_path, log, None, random.Random(0))
+    keys = pa.table({"c0": pa.array([0], pa.int64())})
+    for last, value in ((False, 0), (True, many - 1)):
+        answer = stored.first(["c0"], keys, "c1", np.array([1]), last)
+        assert value in answer.column("c1").to_pylist()
+        assert answer.num_rows < 20
+
+
+def test_what_replaces_a_file_is_indexed_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "SMALL_ROWS", 0)
+    log = changelog(["whole", "text"], 50, random.Random(1))
+    storage = Storage(str(tmp_path))
+    old, new = storage.path("old.parquet"), storage.path("new.parquet")
+    for path in (old, new):
+        pq.write_table(log, path)
+    keys = pa.table({"c0": pa.array([1], pa.int64())})
+    FilesKept(storage, log.schema, [old]).found(["c0"], keys)
+    FilesKept(storage, log.schema, [old]).first(["c0"], keys, "c1", np.array([1]))
+    FilesKept(storage, log.schema, [new]).prepare([old])
+    made = {path.name.partition(".")[2] for path in (tmp_path / "_kept").glob("new.*")}
+    assert made == {path.name.partition(".")[2] for path in (tmp_path / "_kept").glob("old.*")}
+    assert len(made) == 3
