@@ -1,7 +1,12 @@
-"""The embedded engine's part in keeping: hashes of keys, and which rows have which key exactly."""
+"""The embedded engine: one of it in a process, for what the same rows mean in every engine.
+
+To start one takes tens of milliseconds, a connection to it next to nothing; what is temporary belongs to a connection
+and goes with it.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 
 import duckdb
@@ -11,21 +16,33 @@ import pyarrow as pa
 from headwater.kept.contract import Ints
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "threads": 1,
-    "memory_limit": "1GB",
+    "threads": 2,
+    "memory_limit": "2GB",
+    "preserve_insertion_order": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
+_started: dict[int, duckdb.DuckDBPyConnection] = {}
+_starting = threading.Lock()
 _mine = threading.local()
 
 VERSION = duckdb.__version__
 """Hashes are this version's own."""
 
 
-def engine() -> duckdb.DuckDBPyConnection:
+def connected() -> duckdb.DuckDBPyConnection:
+    """A connection of one's own, to be closed."""
+    process = os.getpid()  # a fork begins anew: the engine's threads are not there any more
+    with _starting:
+        if process not in _started:
+            _started[process] = duckdb.connect(":memory:", config=_SETTINGS)
+        return _started[process].cursor()
+
+
+def _engine() -> duckdb.DuckDBPyConnection:
     """This thread's."""
-    if not hasattr(_mine, "connection"):
-        _mine.connection = duckdb.connect(":memory:", config=_SETTINGS)
+    if getattr(_mine, "process", None) != os.getpid():
+        _mine.connection, _mine.process = connected(), os.getpid()
     return _mine.connection  # type: ignore[no-any-return]
 
 
@@ -34,7 +51,7 @@ def hashes(rows: pa.Table) -> Ints:
     if rows.num_rows == 0 or not rows.num_columns:
         return np.zeros(rows.num_rows, np.int64)
     names = [f"c{i}" for i in range(rows.num_columns)]
-    made = engine().from_arrow(rows.rename_columns(names)).project(f"hash({', '.join(names)}) AS h").to_arrow_table()
+    made = _engine().from_arrow(rows.rename_columns(names)).project(f"hash({', '.join(names)}) AS h").to_arrow_table()
     return np.asarray(made.column("h").to_numpy()).view(np.int64)
 
 
@@ -44,7 +61,7 @@ def matched(rows: pa.Table, keys: pa.Table) -> tuple[pa.Array, pa.Array]:
     left = rows.rename_columns(names).append_column("i_", pa.array(np.arange(rows.num_rows)))
     right = keys.rename_columns(names).append_column("j_", pa.array(np.arange(keys.num_rows)))
     same = " AND ".join(f"l_.{n} IS NOT DISTINCT FROM r_.{n}" for n in names) or "TRUE"
-    here = engine()
+    here = _engine()
     here.register("l_rows", left)
     here.register("r_rows", right)
     found = here.sql(f"SELECT i_, j_ FROM l_rows AS l_ JOIN r_rows AS r_ ON {same} ORDER BY i_").to_arrow_table()

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.kept.contract import KEY, Ints
-from headwater.kept.engine import engine, hashes, matched
+from headwater.kept.engine import connected, hashes, matched
 from headwater.kept.runs import Index, Indexed, Ranges, indexed, indexes, opened
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.storage import Storage
@@ -109,7 +109,7 @@ class FilesKept:
         rows = self._weighed(pa.concat_tables(parts))
         left = rows.filter(pc.invert(rows.column(_ALL)))
         whole = np.setdiff1d(np.arange(keys.num_rows), pc.unique(left.column(KEY)).to_numpy())
-        here, end = engine(), "MAX" if last else "MIN"
+        here, end = connected(), "MAX" if last else "MIN"
         reach = "MIN" if last else "MAX"
         beyond = ">" if last else "<"
         names = {n: f"c{i}" for i, n in enumerate(by)}
@@ -126,8 +126,7 @@ class FilesKept:
             f" AND {same} LEFT JOIN b_ ON g_.k = b_.k WHERE g_.v IS NOT NULL AND (b_.v IS NULL OR g_.v {beyond} b_.v)"
             " GROUP BY g_.k, g_.v HAVING SUM(g_.n) > 0"
         ).to_arrow_table()
-        here.unregister("g_")
-        here.unregister("k_")
+        here.close()
         return found.rename_columns([KEY, value, COUNT]).cast(empty.schema), whole
 
     def _keys(self, by: Sequence[str], keys: pa.Table) -> pa.Table:

@@ -3,7 +3,8 @@
     run = running(program)           a generator: yields what it wants, is sent a table, returns the last step
     driven(run, supply)              the same to its end, with somebody who supplies what it wants
 
-Steps that are read once are views of the embedded engine, so that it sees through them; the others are tables.
+Steps that are read once are said where they are read, so that the embedded engine sees through them; the others are
+tables.
 A program may stop at an Evaluated step and go on in another process (`Workbench.kept`): the engine does that, because
 what Spark evaluates flows out of one Python worker and into the next.
 """
@@ -20,6 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.kept.engine import connected
 from headwater.maintenance.operators.program import (
     COUNT,
     SEQ,
@@ -38,14 +40,6 @@ from headwater.model.errors import EndlessRecursion, NoRoom
 
 T = TypeVar("T")
 
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "threads": 2,
-    "memory_limit": "2GB",
-    "preserve_insertion_order": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-}
-
 
 @dataclass(frozen=True)
 class Wanted:
@@ -56,32 +50,55 @@ class Wanted:
 
 
 class Workbench:
-    """The steps done so far, in an embedded engine of its own."""
+    """The steps done so far, in the embedded engine. One that is read once is only remembered, and said by whoever
+    reads it: the engine sees through it, and is told once."""
 
     def __init__(self, program: Program) -> None:
-        self._connection = duckdb.connect(":memory:", config=_SETTINGS)
+        self._connection = connected()
         self._uses = Counter(name for step in _every(program.steps) for name in reads(step))
-        self._program = program
+        self._said: dict[str, Local] = {}
 
     def put(self, name: str, rows: pa.Table) -> None:
+        self._said.pop(name, None)
         self._connection.register(name, rows)
 
     def do(self, step: Local) -> None:
-        kind = "VIEW" if self._uses[step.name] == 1 else "TABLE"
-        self._connection.execute(f"CREATE OR REPLACE TEMP {kind} {step.name} AS {step.sql}")
+        if self._uses[step.name] == 1:
+            self._said[step.name] = step
+        else:
+            text = self._with(step.reads) + step.sql
+            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {step.name} AS {text}")
 
     def rows(self, name: str) -> pa.Table:
-        return _in_utc(self._connection.sql(f"SELECT * FROM {name}").to_arrow_table())
+        return _in_utc(self._selected(f"SELECT * FROM {name}", name).to_arrow_table())
 
     def summed(self, name: str, lo: int, hi: int) -> pa.Table:
         """The changes of a step in (lo, hi], rows that cancel each other left out."""
-        columns = [c for c in self._connection.sql(f"SELECT * FROM {name} LIMIT 0").columns if c not in (COUNT, SEQ)]
+        columns = [c for c in self._selected(f"SELECT * FROM {name} LIMIT 0", name).columns if c not in (COUNT, SEQ)]
         by = listed(columns, [SEQ])
-        changes = self._connection.sql(
+        changes = (
             f"SELECT {listed(columns, [f'{total()} AS {COUNT}', SEQ])} FROM {name}"
             f" WHERE {SEQ} > {lo} AND {SEQ} <= {hi} GROUP BY {by} HAVING SUM({COUNT}) <> 0"
         )
-        return _in_utc(changes.to_arrow_table())
+        return _in_utc(self._selected(changes, name).to_arrow_table())
+
+    def _selected(self, text: str, *names: str) -> duckdb.DuckDBPyRelation:
+        return self._connection.sql(self._with(names) + text)
+
+    def _with(self, names: Iterable[str]) -> str:
+        """Steps that were only remembered and are read now, those that they read themselves before them."""
+        found: dict[str, str] = {}
+
+        def say(name: str) -> None:
+            step = self._said.get(name)
+            if step is not None and name not in found:
+                for other in step.reads:
+                    say(other)
+                found[name] = f"{name} AS ({step.sql})"
+
+        for name in names:
+            say(name)
+        return f"WITH {', '.join(found.values())} " if found else ""
 
     def over(self, sql: str, *tables: pa.Table) -> pa.Table:
         """SQL over tables, of which it speaks as {0}, {1}, …"""
