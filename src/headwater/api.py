@@ -8,7 +8,7 @@ warehouse.query("SELECT …")                 an Arrow table, without a JVM
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -266,8 +266,15 @@ class Warehouse:
         """Any Spark SQL over all views at one state."""
         return self._session(self.cut(), at).sql(query)
 
-    def rows(self, view: str, at: At = None, limit: int | None = None) -> pa.Table:
-        return self._session(self.cut(), at).rows(view, limit)
+    def rows(
+        self, view: str, at: At = None, limit: int | None = None, where: Mapping[str, object] | None = None
+    ) -> pa.Table:
+        """`where`: only rows whose columns have these values; they are looked up by key."""
+        return self._session(self.cut(), at).rows(view, limit, where)
+
+    def columns(self, view: str) -> pa.Schema:
+        """The columns of a view and their types."""
+        return self._session(self.cut(), None).columns(view)
 
     def query(self, sql: str, at: At = None) -> pa.Table:
         return self._session(self.cut(), at).query(sql)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli.conftest import Headwater
 
 
@@ -105,3 +107,43 @@ def test_reading_starts_no_jvm_and_imports_no_spark(project: Path) -> None:
         "assert not [m for m in sys.modules if m.partition('.')[0] in ('pyspark', 'py4j', 'sqlglot')]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        (["id=1"], ["Anne", "Anne"]),
+        (["ID=1", "name=Anne"], ["Anne", "Anne"]),
+        (["id=1", "name=Ann"], []),
+        (["amount=12345678901234.5"], ["Anne", "Anne"]),
+        (["day=2024-02-29", "ratio=NaN"], ["Anne", "Anne"]),
+        ([r"day=\N"], ["tab\tand\nline"]),
+        (["name="], []),
+        (["id=3"], []),
+    ],
+)
+def test_rows_are_looked_up(headwater: Headwater, project: Path, where: list[str], names: list[str]) -> None:
+    asked = [part for one in where for part in ("--where", one)]
+    done = headwater("read", "people", *asked, "--json", "-p", project)
+    assert done.exit_code == 0, done.output
+    assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == names
+
+
+def test_rows_are_looked_up_in_an_old_state(headwater: Headwater, project: Path) -> None:
+    done = headwater("read", "people", "--where", "id=1", "--at", "2", "--json", "-p", project)
+    assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["Ann", "Ann"]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("id", "is not COLUMN=VALUE"),
+        ("idd=1", "did you mean 'id'?"),
+        ("id=one", "'one' is no value of column id (int64)"),
+        ("day=yesterday", "'yesterday' is no value of column day"),
+    ],
+)
+def test_what_cannot_be_looked_up(headwater: Headwater, project: Path, where: str, said: str) -> None:
+    done = headwater("read", "people", "--where", where, "-p", project)
+    assert done.exit_code != 0
+    assert said in done.stderr

@@ -79,6 +79,8 @@ def test_files_answer_as_memory_does(tmp_path: Path, seed: int) -> None:
     keys = pa.table(wanted, schema=pa.schema([log.schema.field(c) for c in by])).group_by(by).aggregate([])
     for _ in range(2):  # the second time everything is at hand
         assert rows(stored.found(by, keys)) == rows(memory.found(by, keys))
+    twice = pa.concat_tables([keys, keys])
+    assert rows(stored.found(by, twice)) == rows(memory.found(by, twice)) == rows(memory.found(by, keys))
     assert rows(stored.found([], pa.table({}))) == rows(memory.found([], pa.table({})))
     assert rows(stored.found(by, keys, ["c0"])) == rows(memory.found(by, keys, ["c0"]))
     value = f"c{len(kinds) - 1}"
@@ -145,3 +147,18 @@ def test_what_replaces_a_file_is_indexed_as_it_was(tmp_path: Path, monkeypatch: 
     made = {path.name.partition(".")[2] for path in (tmp_path / "_kept").glob("new.*")}
     assert made == {path.name.partition(".")[2] for path in (tmp_path / "_kept").glob("old.*")}
     assert len(made) == 3
+
+
+def test_copies_of_files_that_are_gone_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "SMALL_ROWS", 0)
+    monkeypatch.setattr(files, "TIDY_SECONDS", -1.0)
+    log = changelog(["whole"], 5, random.Random(1))
+    storage = Storage(str(tmp_path))
+    keys = pa.table({"c0": pa.array([1], pa.int64())})
+    for name in ("a", "b", "c"):
+        pq.write_table(log, storage.path(f"{name}.parquet"))
+        FilesKept(storage, log.schema, [storage.path(f"{name}.parquet")]).found(["c0"], keys)
+        (tmp_path / "a.parquet").unlink(missing_ok=True)
+    assert {path.name[0] for path in (tmp_path / "_kept").iterdir()} == {"b", "c"}, (
+        "b is there, though c does not need it"
+    )

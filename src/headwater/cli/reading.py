@@ -16,8 +16,13 @@ from headwater.cli.rows import print_rows, write_lines
 from headwater.cli.screen import messages, plain, results, said
 from headwater.cli.values import field, text, to_json
 from headwater.cli.warned import heard, warn
+from headwater.model.errors import UnknownName, UsageError
 
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="Show at most N rows.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="COLUMN=VALUE", help="Only rows with this value, looked up; \\N is NULL."),
+]
 NEWEST = 20
 """How many transactions `log` shows on a terminal unless asked for others."""
 
@@ -26,6 +31,7 @@ def read(
     view: Annotated[str, typer.Argument(help="The view's name.", show_default=False)],
     at: At = None,
     limit: Limit = None,
+    where: Where = None,
     strict: Strict = False,
     project: Project = HERE,
     as_json: Json = False,
@@ -36,11 +42,37 @@ def read(
     said to be so on stderr.
 
     Examples:  headwater read open_orders   ·   headwater read open_orders --at 1042 --json
+               headwater read open_orders --where customer=17
     """
     from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
-    _show(lambda: warehouse.rows(view, at, limit), as_json, limit is not None, strict)
+    wanted = tuple(where or ())
+
+    def rows() -> pa.Table:
+        return warehouse.rows(view, at, limit, wanted_values(wanted, warehouse.columns(view)) if wanted else None)
+
+    _show(rows, as_json, limit is not None, strict)
+
+
+def wanted_values(said: Sequence[str], columns: pa.Schema) -> dict[str, object]:
+    """What --where says, as values of the view's columns."""
+    found: dict[str, object] = {}
+    for one in said:
+        name, equals, value = one.partition("=")
+        name = next((n for n in columns.names if n.lower() == name.strip().lower()), name.strip())
+        if not equals:
+            raise UsageError(f"--where {one!r} is not COLUMN=VALUE", f"write --where {columns.names[0]}=…")
+        if name not in columns.names:
+            raise UnknownName("column", name, columns.names, "in the view")
+        kind = columns.field(name).type
+        try:
+            found[name] = None if value == r"\N" else pa.array([value], pa.string()).cast(kind)[0].as_py()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UsageError(
+                f"{value!r} is no value of column {name} ({kind})", "write it as 'read' shows it"
+            ) from error
+    return found
 
 
 def sql(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 
 import duckdb
 import numpy as np
@@ -68,3 +69,18 @@ def matched(rows: pa.Table, keys: pa.Table) -> tuple[pa.Array, pa.Array]:
     here.unregister("l_rows")
     here.unregister("r_rows")
     return found.column("i_").combine_chunks(), found.column("j_").combine_chunks()
+
+
+def ordered(rows: pa.Table, order: Sequence[tuple[str, bool, bool]]) -> pa.Array:
+    """The places of the rows in an order: (column, descending, NULLs first) each."""
+    names = {name: f"c{i}" for i, name in enumerate(rows.column_names)}
+    given = rows.rename_columns(list(names.values())).append_column("i_", pa.array(np.arange(rows.num_rows)))
+    said = [
+        f"{names[name]} {'DESC' if down else 'ASC'} NULLS {'FIRST' if first else 'LAST'}" for name, down, first in order
+    ]
+    here = connected()
+    here.register("rows_", given)
+    by = f" ORDER BY {', '.join(said)}" if said else ""
+    found = here.sql(f"SELECT i_ FROM rows_{by}").to_arrow_table().column("i_").combine_chunks()
+    here.close()
+    return found

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from headwater.kept.contract import KEY, Ints
@@ -51,7 +52,7 @@ class FilesKept:
         shown = [n for n in self._schema.names if n not in (COUNT, SEQ)] if columns is None else list(columns)
         read = list(dict.fromkeys([*shown, *by, COUNT, SEQ]))
         wanted = self._keys(by, keys)
-        numbers = hashes(wanted)
+        numbers = np.unique(hashes(wanted))
         parts = []
         for run in self._runs(Index(tuple(by))):
             at = _places(run.ranges(numbers)) if by else np.arange(len(run.places))
@@ -59,7 +60,7 @@ class FilesKept:
                 parts.append(run.take(at, read))
         rows = self._seen(parts, read)
         if by:
-            rows = rows.take(matched(rows.select(by), wanted)[0])
+            rows = rows.take(pc.unique(matched(rows.select(by), wanted)[0]))
         return consolidate(rows.select([*shown, COUNT]))
 
     def first(self, by: Sequence[str], keys: pa.Table, value: str, number: Ints, last: bool = False) -> pa.Table:
@@ -165,8 +166,22 @@ class FilesKept:
             return indexed(self._read(file), index)
         found = opened(folder, name, index, lambda: self._read(file or self._parquet(path)))
         if file is not None:
-            _tidied(folder, {_name(p) for p in self._paths})
+            self._tidy(path)
         return found
+
+    def _tidy(self, path: str) -> None:
+        """Copies of files that are gone go, when they are old enough that nobody begins with them. Who has one open
+        keeps it."""
+        folder, old = self._cache(path), time.time() - TIDY_SECONDS
+        table, known = path.rpartition("/")[0], {_name(p) for p in self._paths}
+        for copy in folder.iterdir() if folder.exists() else ():
+            name = copy.name.partition(".")[0]
+            with suppress(OSError):
+                if name not in known and copy.stat().st_mtime < old and not self._there(f"{table}/{name}.parquet"):
+                    copy.unlink()
+
+    def _there(self, path: str) -> bool:
+        return bool(self._storage.filesystem.get_file_info(path).type != pafs.FileType.NotFound)
 
     def prepare(self, replaced: Sequence[str]) -> None:
         """Index these files as those that they replace are: then nobody waits for it."""
@@ -202,13 +217,3 @@ def _places(ranges: Ranges) -> Ints:
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.asarray(np.arange(total) + np.repeat(ranges.low - (ends - lengths), lengths), np.int64)
-
-
-def _tidied(folder: Path, needed: set[str]) -> None:
-    """Copies of files that are not of the table any more go, when they are old enough that nobody begins with them.
-    Who has one open keeps it."""
-    old = time.time() - TIDY_SECONDS
-    for path in folder.iterdir():
-        with suppress(FileNotFoundError):
-            if path.name.partition(".")[0] not in needed and path.stat().st_mtime < old:
-                path.unlink()

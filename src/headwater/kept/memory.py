@@ -21,7 +21,7 @@ class MemoryKept:
     def found(self, by: Sequence[str], keys: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
         rows = self._state
         if by:
-            rows = rows.take(matched(rows.select(by), keys)[0])
+            rows = rows.take(pc.unique(matched(rows.select(by), keys)[0]))
         return rows if columns is None else consolidate(rows.select([*columns, COUNT]))
 
     def first(self, by: Sequence[str], keys: pa.Table, value: str, number: Ints, last: bool = False) -> pa.Table:

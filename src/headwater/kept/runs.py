@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,8 @@ import pyarrow.compute as pc
 
 from headwater.kept.contract import Ints
 from headwater.kept.engine import VERSION, hashes
+
+log = logging.getLogger(__name__)
 
 _HASH, _ROW, _SPEC = "h", "row", "index"
 
@@ -120,16 +124,20 @@ def _numbers(column: pa.ChunkedArray) -> Ints:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """A copy that cannot be made (a reader without the right to, a full disk) is done without."""
     aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with pa.OSFile(str(aside), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
         with aside.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(aside, path)
+    except OSError as error:
+        log.info("no copy at %s: %s", path, error)
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
 
 
 def _mapped(path: Path) -> pa.Table | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from deltalake import QueryBuilder
 
-from headwater.model.changelog import COUNT, SEQ
+from headwater.model.changelog import COUNT, SEQ, visible
 from headwater.model.errors import UsageError
 from headwater.model.names import Seq, ViewName
 from headwater.storage import Storage
@@ -41,6 +41,27 @@ def read_view(storage: Storage, view: Pinned, limit: int | None = None) -> pa.Ta
     order = f" ORDER BY {', '.join([*said, *(str(n + 1) for n in range(columns))])}" if columns else ""
     some = "" if limit is None else f" LIMIT {int(limit)}"
     return run_sql(storage, {ViewName("it"): view}, f'SELECT * FROM "it"{order}{some}')
+
+
+def columns_of(storage: Storage, view: Pinned) -> pa.Schema:
+    schema = pa.schema(open_table(storage, view.folder, view.version).schema().to_arrow())
+    return pa.schema([f for f in schema if f.name not in (COUNT, SEQ)])
+
+
+def find_rows(storage: Storage, view: Pinned, where: Mapping[str, object], limit: int | None = None) -> pa.Table:
+    """Those rows whose columns have these values, in the same order. They are looked up, not looked for: the first time
+    that a large view is asked by some columns, an index of it is made."""
+    from headwater.kept.engine import ordered
+    from headwater.kept.files import FilesKept  # an engine of its own is started only where rows are looked up
+
+    table = open_table(storage, view.folder, view.version)
+    schema = pa.schema(table.schema().to_arrow())
+    keys = pa.table({name: pa.array([value], schema.field(name).type) for name, value in where.items()})
+    paths = [storage.path(f"{view.folder}/{uri.rsplit('/', 1)[1]}") for uri in table.file_uris()]
+    rows = visible(FilesKept(storage, schema, paths, int(view.seq)).found(list(where), keys))
+    order = [*view.order, *((name, False, False) for name in rows.column_names)]
+    found = rows.take(ordered(rows, order))
+    return found if limit is None else found.slice(0, limit)
 
 
 def run_sql(

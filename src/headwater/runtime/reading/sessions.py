@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from headwater.runtime.reading.mentions import mentioned, occurring
 from headwater.runtime.reading.moments import At, cut_by, parse_at, state_in
 from headwater.runtime.reading.resolve import pinned_views
 from headwater.warehouse.cuts import Cut
-from headwater.warehouse.reading import Pinned, read_view, run_sql
+from headwater.warehouse.reading import Pinned, columns_of, find_rows, read_view, run_sql
 
 if TYPE_CHECKING:  # Spark is imported by those who use it: reading must answer at once
     from pyspark.sql import DataFrame, SparkSession
@@ -63,10 +63,17 @@ class Session:
             warnings.warn(ViewHalted(name, state.seq, reason, state.fix), stacklevel=_outside())
         return pinned
 
-    def rows(self, view: str, limit: int | None = None) -> pa.Table:
-        """A view's rows as an Arrow table, in the view's ORDER BY and then by all columns, without a JVM."""
+    def rows(self, view: str, limit: int | None = None, where: Mapping[str, object] | None = None) -> pa.Table:
+        """A view's rows as an Arrow table, in the view's ORDER BY and then by all columns, without a JVM. `where`: only
+        those with these values, which are looked up."""
         (pinned,) = self.resolved([view]).values()
-        return read_view(self._project.storage, pinned, limit)
+        if not where:
+            return read_view(self._project.storage, pinned, limit)
+        return find_rows(self._project.storage, pinned, where, limit)
+
+    def columns(self, view: str) -> pa.Schema:
+        (pinned,) = self.pinned([view]).values()
+        return columns_of(self._project.storage, pinned)
 
     def query(self, sql: str) -> pa.Table:
         """Any SQL over the views as an Arrow table, without a JVM."""
