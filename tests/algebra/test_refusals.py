@@ -110,7 +110,7 @@ REFUSED = [
         "peers",
         "SELECT sku,\nlast_value(qty) OVER (PARTITION BY sku ORDER BY day) AS q FROM shop.orders",
     ),
-    ("LIMIT wants a whole number", 3, "", "SELECT id FROM shop.orders\nLIMIT 1 + 1"),
+    ("LIMIT wants a whole number", 3, "", "SELECT id FROM shop.orders\nLIMIT id + 1"),
     ("UNION of 1 and of 2 columns", 2, "", "SELECT id FROM shop.orders UNION SELECT id, qty FROM shop.orders"),
     (
         "a subquery of 2 columns",
@@ -156,7 +156,8 @@ MAINTAINED = [
     "SELECT id FROM shop.orders\nEXCEPT SELECT id FROM crm.customers",
     "SELECT id,\nsum(qty) OVER (PARTITION BY sku) AS s FROM shop.orders",
     "SELECT id,\nrow_number() OVER (ORDER BY sku) AS s FROM shop.orders",
-    "SELECT id FROM shop.orders\nORDER BY id",
+    "SELECT id FROM shop.orders\nORDER BY id + 1",
+    "SELECT id FROM shop.orders\nORDER BY id LIMIT 1 + 1",
     "SELECT id FROM shop.orders\nLIMIT 3",
     "SELECT id FROM shop.orders\nOFFSET 3",
     "SELECT id FROM shop.orders\nQUALIFY id > 3",
@@ -215,3 +216,9 @@ def test_what_more_than_a_block_is_maintained(select: str) -> None:
     """Each of these was refused while a view was joins and one grouping."""
     with contextlib.suppress(UnknownName):  # some speak of columns that are not there
         assert view(select).tree is not None
+
+
+def test_order_by_alone_leaves_a_block_a_block() -> None:
+    found = view("SELECT sku, SUM(qty) AS n FROM shop.orders GROUP BY sku ORDER BY n DESC")
+    assert found.tree is None
+    assert found.order == (("n", True, False),)

@@ -21,6 +21,7 @@ from headwater.algebra.names import Bound, Catalog, Names, Views
 from headwater.algebra.promise import OPTIONS, Promise, promised, refusal
 from headwater.algebra.query import Query, check_names, resolve_query
 from headwater.algebra.refusals import check, is_block
+from headwater.algebra.shown_order import apart
 from headwater.algebra.statements import ParsedView, parse_views
 from headwater.algebra.trees import tree_view
 from headwater.algebra.view import Occurrence, Output, ViewDefinition
@@ -40,10 +41,9 @@ def define(
     promise = promised(parsed)
     check(parsed)
     known = Names(parsed, catalog, Views(views, frozenset(names)))
-    if not is_block(parsed.select):
+    select, order = apart(parsed.select)
+    if not isinstance(select, exp.Select) or not is_block(select):
         return _tree(parsed, promise, known, views)
-    select = parsed.select.copy()
-    assert isinstance(select, exp.Select)
     query = resolve_query(select, known)
     _check_promise(parsed, promise, known, views)
     try:
@@ -64,6 +64,7 @@ def define(
             line=parsed.line,
             every=promise.every,
             schedule=promise.schedule,
+            order=order,
         )
     except UnsupportedError as error:
         raise parsed.error(f"cannot be said in Spark SQL: {error}", "use another function of Spark SQL") from None

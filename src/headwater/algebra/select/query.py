@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
 from headwater.algebra.dialect import each, said
 from headwater.algebra.names import pick
@@ -163,6 +164,8 @@ def _count(c: Context, query: exp.Expr, word: str) -> int | None:
         return None
     while isinstance(node, exp.Cast | exp.Paren):
         node = node.this
+    if isinstance(node, exp.Binary):
+        node = simplify(node.copy())
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) > _MOST:
         return None if word == "limit" else _MOST
     if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit():
