@@ -18,7 +18,7 @@ from headwater.algebra.conditions import Pieces, take_apart
 from headwater.algebra.dependencies import in_order, references
 from headwater.algebra.dialect import over_core, spark_sql
 from headwater.algebra.names import Bound, Catalog, Names, Views
-from headwater.algebra.promise import OPTIONS, Promise, promised, refusal
+from headwater.algebra.promise import KEPT_FOR, OPTIONS, Promise, promised, refusal
 from headwater.algebra.query import Query, check_names, resolve_query
 from headwater.algebra.refusals import check, is_block
 from headwater.algebra.shown_order import apart
@@ -65,6 +65,7 @@ def define(
             every=promise.every,
             schedule=promise.schedule,
             order=order,
+            kept_for=_kept_for(parsed),
         )
     except UnsupportedError as error:
         raise parsed.error(f"cannot be said in Spark SQL: {error}", "use another function of Spark SQL") from None
@@ -107,7 +108,12 @@ def _tree(
         schedule=promise.schedule,
         tree=found.core,
         order=found.order,
+        kept_for=_kept_for(parsed),
     )
+
+
+def _kept_for(parsed: ParsedView) -> ViewName | None:
+    return ViewName(parsed.options[KEPT_FOR]) if KEPT_FOR in parsed.options else None
 
 
 def _occurrence(bound: Bound, query: Query, pieces: Pieces, parsed: ParsedView) -> Occurrence:

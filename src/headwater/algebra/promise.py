@@ -1,6 +1,7 @@
 """What a view promises: its options, and what may be promised over the views it reads.
 
     consistency = 'complete' [, every = N] | 'strong' | 'periodic', schedule = '…' | 'convergent'
+    auxiliary = 'none' | 'auto'
 
 A view cannot promise more than what it reads, because its states are made of the states of those:
 
@@ -25,7 +26,11 @@ from headwater.model.consistency import Level
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.schedule import parse_schedule
 
-OPTIONS = ("consistency", "every", "schedule")
+OPTIONS = ("consistency", "every", "schedule", "auxiliary")
+KEPT_FOR = "kept_for"
+"""In the stored statement of a view that nobody wrote."""
+AUXILIARY = ("none", "auto")
+"""The values of `auxiliary`: what is kept beside the view to maintain it (`auxiliary.py`)."""
 LEVELS = tuple(level.value for level in Level)
 """The values of `consistency`; the first is the default."""
 MOST = 1_000_000_000
@@ -58,12 +63,16 @@ def promised(parsed: ParsedView) -> Promise:
     """What a view's options say; raises UnknownName or ViewSqlError."""
     options = parsed.options
     for name in options:
-        if name not in OPTIONS:
+        if name not in (*OPTIONS, KEPT_FOR):
             raise UnknownName("option", name, OPTIONS, f"of view {parsed.name} at {parsed.option_place(name)}")
     said = options.get("consistency", LEVELS[0])
     if said.lower() not in LEVELS:
         where = f"of view {parsed.name} at {parsed.option_place('consistency')}"
         raise UnknownName("value of option consistency", said, LEVELS, where)
+    kept = options.get("auxiliary", AUXILIARY[0])
+    if kept.lower() not in AUXILIARY:
+        where = f"of view {parsed.name} at {parsed.option_place('auxiliary')}"
+        raise UnknownName("value of option auxiliary", kept, AUXILIARY, where)
     level = Level(said.lower())
     if "every" in options and level is not Level.COMPLETE:
         raise parsed.option_error(

@@ -116,6 +116,8 @@ class ViewDefinition:
     tables the occurrences, and there are no equalities and no residual."""
     order: tuple[tuple[str, bool, bool], ...] = ()
     """The order in which rows are shown: (column, descending, NULLs first) each."""
+    kept_for: ViewName | None = None
+    """The view for whose maintenance it is kept, if nobody wrote it (`auxiliary`)."""
 
     @property
     def columns(self) -> tuple[str, ...]:

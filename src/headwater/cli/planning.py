@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -143,17 +144,38 @@ def make_plan(warehouse: Warehouse) -> ProjectPlan:
 
 
 def _defined(warehouse: Warehouse, reachable: Sequence[SourceName], plan: ProjectPlan) -> list[ViewDefinition]:
-    from headwater.algebra.parse import define
+    from headwater.algebra.auxiliary import OPTION, defined
 
     views: dict[ViewName, ViewDefinition] = {}
     everything = _parsed(warehouse, plan)
     for parsed in everything:
         try:
-            view = define(parsed, warehouse.catalog, views, [p.name for p in everything])
-            views[view.name] = view
+            names = [p.name for p in everything]
+            found = defined(parsed, warehouse.catalog, views, names)
+            if OPTION not in parsed.options:
+                again = partial(defined, catalog=warehouse.catalog, views=views, names=names)
+                plan.warnings += _would_keep(parsed, again)
+            views |= {view.name: view for view in found}
         except HeadwaterError as error:
             plan.failed(error)
     return list(views.values())
+
+
+def _would_keep(parsed: ParsedView, define: Callable[[ParsedView], list[ViewDefinition]]) -> list[str]:
+    """What 'auto' would do for a view that says nothing of it."""
+    from headwater.algebra.auxiliary import OPTION
+
+    try:
+        *kept, _ = define(replace(parsed, options={**parsed.options, OPTION: "auto"}))
+    except HeadwaterError:
+        return []
+    if not kept:
+        return []
+    what = "a grouping or total of it is" if len(kept) == 1 else f"{len(kept)} groupings or totals of it are"
+    return [
+        f"{parsed.name}: {what} computed anew with every batch; WITH ({OPTION} = 'auto') keeps"
+        f" {'it as a view' if len(kept) == 1 else 'them as views'} beside it, and looks up what changed"
+    ]
 
 
 def _parsed(warehouse: Warehouse, plan: ProjectPlan) -> list[ParsedView]:
@@ -312,10 +334,11 @@ def create_index(table: TableName, columns: Sequence[str]) -> str:
 
 
 def kind_of(view: ViewDefinition) -> str:
-    """What a view promises, in words."""
+    """What a view promises, in words, and for whom it is there if nobody wrote it."""
+    kept = f", kept for {view.kept_for}" if view.kept_for else ""
     if view.every > 1:
-        return f"{view.level.value}, every {view.every} transactions"
-    return f"{view.level.value}, {parse_schedule(view.schedule).says}" if view.schedule else view.level.value
+        return f"{view.level.value}, every {view.every} transactions{kept}"
+    return f"{view.level.value}, {parse_schedule(view.schedule).says}" if view.schedule else f"{view.level.value}{kept}"
 
 
 def type_name(kind: pa.DataType) -> str:

@@ -35,9 +35,18 @@ def connected() -> duckdb.DuckDBPyConnection:
     """A connection of one's own, to be closed."""
     process = os.getpid()  # a fork begins anew: the engine's threads are not there any more
     with _starting:
-        if process not in _started:
+        if process not in _started or not _lives(_started[process]):
             _started[process] = duckdb.connect(":memory:", config=_SETTINGS)
         return _started[process].cursor()
+
+
+def _lives(engine: duckdb.DuckDBPyConnection) -> bool:
+    """After an error of its own making an engine answers nothing any more."""
+    try:
+        engine.execute("SELECT 1").fetchall()
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _engine() -> duckdb.DuckDBPyConnection:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headwater.algebra import define, in_order, parse_views
+from headwater.algebra import in_order, parse_views
+from headwater.algebra.auxiliary import defined as define_parts
 from headwater.algebra.parse import ParsedView
 from headwater.algebra.view import ViewDefinition
 from headwater.model.errors import HeadwaterError, ViewSqlError
@@ -51,8 +52,7 @@ def define_each(
     found, errors = dict(known), dict[ViewName, HeadwaterError]()
     for one in parsed:
         try:
-            view = define(one, catalog, found, names)
-            found[view.name] = view
+            found |= {view.name: view for view in define_parts(one, catalog, found, names)}
         except HeadwaterError as error:
             errors[ViewName(one.name)] = error
     return Defined({name: view for name, view in found.items() if name not in known}, errors)
@@ -127,7 +127,7 @@ def plan_each(
 
 
 def _differences(cut: Cut, parsed: Sequence[ParsedView], defined: Defined, catalog: SourceCatalog) -> list[str]:
-    written = {ViewName(one.name) for one in parsed}
+    written = {*defined.views, *(ViewName(one.name) for one in parsed)}
     tables = {name: catalog.schemas(view) for name, view in defined.views.items()}
     wanted = fingerprints(defined.views, tables)
     edited = [n for n, state in cut.views.items() if n in wanted and wanted[n] != state.fingerprint]

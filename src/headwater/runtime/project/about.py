@@ -58,4 +58,5 @@ def statement_of(view: ViewDefinition) -> str:
     options = [f"consistency = '{view.level.value}'"]
     options += [f"every = {view.every}"] if view.every > 1 else []
     options += [f"schedule = '{view.schedule}'"] if view.schedule else []
+    options += [f"kept_for = '{view.kept_for}'"] if view.kept_for else []
     return f"CREATE MATERIALIZED VIEW {view.name} WITH ({', '.join(options)}) AS\n{view.text};\n"

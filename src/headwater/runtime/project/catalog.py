@@ -171,14 +171,13 @@ def read_views(config: Config) -> list[ParsedView]:
 
 def define_views(config: Config, catalog: SourceCatalog) -> dict[ViewName, ViewDefinition]:
     """The project's views over its sources and over each other; each stands after those it reads."""
-    from headwater.algebra import define
+    from headwater.algebra.auxiliary import defined
 
     found = read_views(config)
     names = [parsed.name for parsed in found]
     views: dict[ViewName, ViewDefinition] = {}
     for parsed in found:
-        view = define(parsed, catalog, views, names)
-        views[view.name] = view
+        views |= {view.name: view for view in defined(parsed, catalog, views, names)}
     return views
 
 

@@ -1,0 +1,232 @@
+"""WITH (auxiliary = 'auto'): parts of a query that would be read whole with every batch become views of their own,
+which are kept and looked up.
+
+    SELECT … GROUP BY … ORDER BY … LIMIT 10            the grouping, and the first ten of it
+    … HAVING SUM(x) > (SELECT …)                       the grouping, and those of it that the condition lets through
+    … x > (SELECT AVG(y) FROM …)                       the aggregate, and the rest over its one row
+    WITH r AS (SELECT … GROUP BY …) …                  the grouping, and the rest over it
+
+A part can be kept if it means something by itself (no column of it belongs to a query around it) and its groups can be
+continued from what they keep. The query over the parts is equal to the query as written, by substitution. Parts are
+called NAME__1, NAME__2, … and promise what the view promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from headwater.algebra.functions import has_aggregate
+from headwater.algebra.names import Catalog
+from headwater.algebra.parse import define
+from headwater.algebra.promise import KEPT_FOR
+from headwater.algebra.select.correlation import conjunction, conjuncts
+from headwater.algebra.shown_order import apart
+from headwater.algebra.statements import ParsedView, parse_views
+from headwater.algebra.view import ViewDefinition
+from headwater.model.consistency import Level
+from headwater.model.errors import HeadwaterError
+from headwater.model.names import ViewName
+
+OPTION = "auxiliary"
+
+
+def defined(
+    parsed: ParsedView,
+    catalog: Catalog,
+    views: Mapping[ViewName, ViewDefinition] = MappingProxyType({}),
+    names: Iterable[str] = (),
+) -> list[ViewDefinition]:
+    """The view, after the views that are kept for it, if it wants any. What is wrong with it is said of what was
+    written."""
+    whole = define(parsed, catalog, views, names)
+    if parsed.options.get(OPTION, "none").lower() != "auto" or whole.level is Level.PERIODIC:
+        return [whole]
+    known, found = dict(views), list[ViewDefinition]()
+
+    def keep(part: ParsedView) -> ViewDefinition | None:
+        try:
+            view = define(part, catalog, known, [*names, *known])
+        except HeadwaterError:
+            return None  # of no meaning by itself
+        return view if view.aggregation is not None else None
+
+    def kept(part: ParsedView) -> bool:
+        view = keep(part)
+        if view is None:
+            return False
+        if any(name.lower() == view.name.lower() for name in (*names, *known)):
+            raise parsed.option_error(
+                OPTION, f"what is kept for it would be called {view.name}, and so is another view", "rename that one"
+            )
+        known[view.name] = view
+        found.append(view)
+        return True
+
+    rest = _Parts(parsed, kept).rest()
+    if not found:
+        return [whole]
+    return [*found, replace(define(rest, catalog, known, [*names, *known]), file=parsed.file, line=parsed.line)]
+
+
+class _Parts:
+    """Takes a query apart; `kept` says whether a part can be kept, and keeps it."""
+
+    def __init__(self, parsed: ParsedView, kept: Callable[[ParsedView], bool]) -> None:
+        self._parsed, self._kept, self._number = parsed, kept, 0
+
+    def rest(self) -> ParsedView:
+        """The view over its parts."""
+        query = self._parsed.select.copy()
+        self._queries_of_with(query)
+        for node in list(query.find_all(exp.Subquery)):
+            if node.root() is query.root():  # not inside of one that is kept
+                self._aggregate(node)
+        if isinstance(query, exp.Select) and _grouped(query):
+            query = self._first_groups(query) or self._chosen_groups(query) or query
+        return self._view(self._parsed.name, query)
+
+    def _queries_of_with(self, query: exp.Expr) -> None:
+        clause = query.args.get("with_")
+        if clause is None or clause.args.get("recursive"):
+            return
+        for one in list(clause.expressions):
+            name = self._keep(_called(one)) if _grouped(one.this) else ""
+            if name:
+                clause.expressions.remove(one)
+                one.pop()
+                for table in list(query.find_all(exp.Table)):
+                    if len(table.parts) == 1 and table.name.lower() == one.alias.lower():
+                        alias = table.alias or one.alias
+                        table.replace(exp.alias_(exp.to_table(name), alias, table=True))
+        if not clause.expressions:
+            query.set("with_", None)
+
+    def _aggregate(self, node: exp.Subquery) -> None:
+        """(SELECT AVG(x) FROM t): one row, of which every row around it may depend."""
+        query = node.this
+        if not isinstance(query, exp.Select) or not _grouped(query) or query.args.get("group"):
+            return
+        if any(query.args.get(word) for word in ("limit", "offset", "order", "with_")):
+            return
+        inner = query.copy()
+        scalar = not node.alias
+        if scalar and len(inner.expressions) == 1:
+            inner.set("expressions", [exp.alias_(inner.expressions[0].unalias(), "value")])
+        name = self._keep(inner)
+        if name:
+            query.replace(exp.select(*(exp.column(o, quoted=True) for o in _names(inner))).from_(exp.to_table(name)))
+
+    def _first_groups(self, query: exp.Select) -> exp.Select | None:
+        """GROUP BY … ORDER BY … LIMIT."""
+        bounds = {word: query.args.get(word) for word in ("limit", "offset")}
+        if not any(bounds.values()):
+            return None
+        inner = query.copy()
+        for word in bounds:
+            inner.set(word, None)
+        rows, order = apart(inner)
+        if rows.args.get("order") is not None:
+            return None
+        name = self._keep(rows)
+        if not name:
+            return None
+        made = exp.select(*(exp.column(o, quoted=True) for o in _names(rows))).from_(exp.to_table(name))
+        for column, down, first in order:
+            made = made.order_by(exp.Ordered(this=exp.column(column, quoted=True), desc=down, nulls_first=first))
+        for word, clause in bounds.items():
+            made.set(word, clause.copy() if clause is not None else None)
+        return made
+
+    def _chosen_groups(self, query: exp.Select) -> exp.Select | None:
+        """GROUP BY … HAVING a comparison with a query."""
+        having = query.args.get("having")
+        parts = conjuncts(having.this) if having is not None else []
+        above = [part for part in parts if part.find(exp.Select) is not None]
+        if not above:
+            return None
+        inner = query.copy()
+        staying = conjunction(part.copy() for part in parts if part.find(exp.Select) is None)
+        inner.set("having", exp.Having(this=staying) if staying is not None else None)
+        rows, order = apart(inner)
+        if rows.args.get("order") is not None or not isinstance(rows, exp.Select):
+            return None
+        outputs = _names(rows)
+        condition = conjunction(self._over_outputs(part.copy(), rows) for part in above)
+        name = self._keep(rows)
+        if not name or condition is None:
+            return None
+        made = exp.select(*(exp.column(o, quoted=True) for o in outputs)).from_(exp.to_table(name)).where(condition)
+        for column, down, first in order:
+            made = made.order_by(exp.Ordered(this=exp.column(column, quoted=True), desc=down, nulls_first=first))
+        return made
+
+    def _over_outputs(self, condition: exp.Expr, inner: exp.Select) -> exp.Expr:
+        """A condition over groups as one over a view of them; what it needs and they do not show, they show."""
+        keys = [key.sql() for key in (inner.args["group"].expressions if inner.args.get("group") else [])]
+
+        def shown(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Select | exp.Subquery):
+                return node
+            if isinstance(node, exp.AggFunc) or node.sql() in keys:
+                text = node.sql()
+                for item in inner.expressions:
+                    if item.unalias().sql() == text:
+                        return exp.column(item.alias_or_name, quoted=True)
+                name = f"having{len(inner.expressions) + 1}"
+                inner.append("expressions", exp.alias_(node.copy(), name))
+                return exp.column(name, quoted=True)
+            for key, value in list(node.args.items()):
+                if isinstance(value, exp.Expr):
+                    node.set(key, shown(value))
+                elif isinstance(value, list):
+                    node.set(key, [shown(v) if isinstance(v, exp.Expr) else v for v in value])
+            return node
+
+        return shown(condition)
+
+    def _keep(self, query: exp.Expr) -> str:
+        """The name of the view that keeps a query; empty if none can."""
+        if not _names(query):
+            return ""
+        name = f"{self._parsed.name}__{self._number + 1}"
+        if not self._kept(self._view(name, query, {KEPT_FOR: self._parsed.name})):
+            return ""
+        self._number += 1
+        return name
+
+    def _view(self, name: str, query: exp.Expr, more: Mapping[str, str] = MappingProxyType({})) -> ParsedView:
+        """As if it had been written so: its statement is stored, and read again by the next run."""
+        options = {key: value for key, value in self._parsed.options.items() if key != OPTION} | dict(more)
+        text = query.sql(dialect="spark", pretty=True)
+        (made,) = parse_views(f"CREATE MATERIALIZED VIEW {name} AS\n{text}", self._parsed.file)
+        return replace(made, options=options, option_lines=self._parsed.option_lines)
+
+
+def _called(one: exp.CTE) -> exp.Expr:
+    """A query of WITH, its outputs under the names that stand behind its own."""
+    query: exp.Expr = one.this.copy()
+    columns = [c.name for c in one.args["alias"].args.get("columns") or ()]
+    if len(columns) == len(query.expressions):
+        items = zip(query.expressions, columns, strict=True)
+        query.set("expressions", [exp.alias_(item.unalias(), name, quoted=True) for item, name in items])
+    return query
+
+
+def _grouped(query: exp.Expr) -> bool:
+    """Whether it is one grouping, of rows that it names itself."""
+    if not isinstance(query, exp.Select) or query.args.get("distinct") or not query.args.get("from_"):
+        return False
+    return bool(query.args.get("group")) or any(has_aggregate(item) for item in query.expressions)
+
+
+def _names(query: exp.Expr) -> list[str]:
+    """What the outputs are called; nothing if one has no name, or two the same."""
+    items = query.expressions if isinstance(query, exp.Select) else []
+    names = [item.alias_or_name for item in items]
+    if any(item.is_star for item in items) or not all(names) or len({n.lower() for n in names}) < len(names):
+        return []
+    return names
