@@ -89,12 +89,13 @@ def maintained(query: str, given: Sources, changes: Changes, options: argparse.N
     (folder / "views").mkdir(parents=True)
     heap = '[spark.options]\n"spark.driver.memory" = "4g"\n'
     (folder / "headwater.toml").write_text(f"{given.settings()}[run]\npoll_seconds = 0.05\n{heap}")
-    (folder / "views" / "v.sql").write_text(f"CREATE MATERIALIZED VIEW v AS {queries(options.scale)[query]};\n")
+    kept = f"WITH (auxiliary = '{options.auxiliary}')"
+    (folder / "views" / "v.sql").write_text(f"CREATE MATERIALIZED VIEW v {kept} AS {queries(options.scale)[query]};\n")
     warehouse = headwater.open(folder)
     warehouse.setup()
     try:
-        (plan,) = warehouse.plans().values()
-        facts = {"query": query, **shape_of(plan)}
+        *parts, plan = warehouse.plans().values()
+        facts = {"query": query, **shape_of(plan), "kept": len(parts)}
         with running(warehouse) as (engine, load):
             facts |= {"load_s": load, **batches(engine, given, changes, options, list(queries(1)).index(query))}
             facts["halted"] = list(warehouse.halted().values())
@@ -130,6 +131,7 @@ def in_processes(names: list[str], given: Sources, options: argparse.Namespace) 
     """The queries one after the other in one process, and in another one after a query that it does not survive."""
     waiting = list(names)
     words = ["--scale", options.scale, "--batches", options.batches, "--patience", options.patience]
+    words += ["--auxiliary", options.auxiliary]
     words += ["--sales", given.sales, "--files", given.folder, *(["--no-verify"] if options.no_verify else [])]
     while waiting:
         log = OUT / "logs" / f"tpch-{waiting[0]}.err"
@@ -245,6 +247,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=3, help="how many are measured")
     parser.add_argument("--patience", type=float, default=120, help="no further batch of a query after so many seconds")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds that a query may take in all")
+    parser.add_argument("--auxiliary", default="auto", choices=("auto", "none"), help="what is kept beside the views")
     parser.add_argument("--no-verify", action="store_true")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--out", type=Path, default=OUT / "tpch.json")
