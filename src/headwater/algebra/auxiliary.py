@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from headwater.algebra.functions import has_aggregate
+from headwater.algebra.functions import has_aggregate, is_aggregate
 from headwater.algebra.names import Catalog
 from headwater.algebra.parse import define
 from headwater.algebra.promise import KEPT_FOR
@@ -67,9 +67,11 @@ def defined(
         return True
 
     rest = _Parts(parsed, kept).rest()
-    if not found:
-        return [whole]
-    return [*found, replace(define(rest, catalog, known, [*names, *known]), file=parsed.file, line=parsed.line)]
+    try:
+        over = define(rest, catalog, known, [*names, *known])
+    except HeadwaterError:
+        return [whole]  # it says something that only the whole query knows
+    return [*found, replace(over, file=parsed.file, line=parsed.line)] if found else [whole]
 
 
 class _Parts:
@@ -96,12 +98,11 @@ class _Parts:
         for one in list(clause.expressions):
             name = self._keep(_called(one)) if _grouped(one.this) else ""
             if name:
-                clause.expressions.remove(one)
+                for table in _mentions(query, one):
+                    if not table.alias:
+                        table.set("alias", exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True)))
+                    table.set("this", exp.to_identifier(name))
                 one.pop()
-                for table in list(query.find_all(exp.Table)):
-                    if len(table.parts) == 1 and table.name.lower() == one.alias.lower():
-                        alias = table.alias or one.alias
-                        table.replace(exp.alias_(exp.to_table(name), alias, table=True))
         if not clause.expressions:
             query.set("with_", None)
 
@@ -155,38 +156,14 @@ class _Parts:
         if rows.args.get("order") is not None or not isinstance(rows, exp.Select):
             return None
         outputs = _names(rows)
-        condition = conjunction(self._over_outputs(part.copy(), rows) for part in above)
-        name = self._keep(rows)
+        condition = conjunction(_over_outputs(part.copy(), rows) for part in above)
+        name = self._keep(rows) if condition is not None and not _more_than(condition, rows) else ""
         if not name or condition is None:
             return None
         made = exp.select(*(exp.column(o, quoted=True) for o in outputs)).from_(exp.to_table(name)).where(condition)
         for column, down, first in order:
             made = made.order_by(exp.Ordered(this=exp.column(column, quoted=True), desc=down, nulls_first=first))
         return made
-
-    def _over_outputs(self, condition: exp.Expr, inner: exp.Select) -> exp.Expr:
-        """A condition over groups as one over a view of them; what it needs and they do not show, they show."""
-        keys = [key.sql() for key in (inner.args["group"].expressions if inner.args.get("group") else [])]
-
-        def shown(node: exp.Expr) -> exp.Expr:
-            if isinstance(node, exp.Select | exp.Subquery):
-                return node
-            if isinstance(node, exp.AggFunc) or node.sql() in keys:
-                text = node.sql()
-                for item in inner.expressions:
-                    if item.unalias().sql() == text:
-                        return exp.column(item.alias_or_name, quoted=True)
-                name = f"having{len(inner.expressions) + 1}"
-                inner.append("expressions", exp.alias_(node.copy(), name))
-                return exp.column(name, quoted=True)
-            for key, value in list(node.args.items()):
-                if isinstance(value, exp.Expr):
-                    node.set(key, shown(value))
-                elif isinstance(value, list):
-                    node.set(key, [shown(v) if isinstance(v, exp.Expr) else v for v in value])
-            return node
-
-        return shown(condition)
 
     def _keep(self, query: exp.Expr) -> str:
         """The name of the view that keeps a query; empty if none can."""
@@ -204,6 +181,55 @@ class _Parts:
         text = query.sql(dialect="spark", pretty=True)
         (made,) = parse_views(f"CREATE MATERIALIZED VIEW {name} AS\n{text}", self._parsed.file)
         return replace(made, options=options, option_lines=self._parsed.option_lines)
+
+
+def _over_outputs(condition: exp.Expr, groups: exp.Select) -> exp.Expr:
+    """A condition over groups as one over a view of them; what it needs and they do not show, they show."""
+    keys = [key.sql() for key in (groups.args["group"].expressions if groups.args.get("group") else [])]
+
+    def shown(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Select | exp.Subquery | exp.Literal):
+            return node
+        if isinstance(node, exp.Filter) or is_aggregate(node) or node.sql() in keys:
+            text = node.sql()
+            for item in groups.expressions:
+                if item.unalias().sql() == text:
+                    return exp.column(item.alias_or_name, quoted=True)
+            name = f"having{len(groups.expressions) + 1}"
+            groups.append("expressions", exp.alias_(node.copy(), name))
+            return exp.column(name, quoted=True)
+        for key, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(key, shown(value))
+            elif isinstance(value, list):
+                node.set(key, [shown(v) if isinstance(v, exp.Expr) else v for v in value])
+        return node
+
+    return shown(condition)
+
+
+def _more_than(condition: exp.Expr, groups: exp.Select) -> bool:
+    """Whether a condition still speaks of anything but outputs of the groups, by the names that it was given."""
+    inside = {id(c) for query in condition.find_all(exp.Select) for c in query.find_all(exp.Column)}
+    mine = [c for c in condition.find_all(exp.Column) if id(c) not in inside]
+    return any(c.table or not c.this.quoted or c.name not in _names(groups) for c in mine)
+
+
+def _mentions(query: exp.Expr, one: exp.CTE) -> list[exp.Table]:
+    """Where a query of WITH is read, and no other of the same name."""
+    clause = one.parent
+
+    def nearest(table: exp.Table) -> exp.Expr | None:
+        around = table.parent
+        while around is not None:
+            known: exp.Expr | None = around.args.get("with_")
+            if known is not None and any(c.alias.lower() == table.name.lower() for c in known.expressions):
+                return known
+            around = around.parent
+        return None
+
+    named = (t for t in query.find_all(exp.Table) if len(t.parts) == 1 and t.name.lower() == one.alias.lower())
+    return [table for table in named if nearest(table) is clause]
 
 
 def _called(one: exp.CTE) -> exp.Expr:
