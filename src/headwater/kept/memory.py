@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.kept.contract import KEY, Ints
-from headwater.kept.engine import matched
+from headwater.kept.engine import matched, ordered
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
 
 
@@ -25,10 +26,15 @@ class MemoryKept:
         return rows if columns is None else consolidate(rows.select([*columns, COUNT]))
 
     def first(self, by: Sequence[str], keys: pa.Table, value: str, number: Ints, last: bool = False) -> pa.Table:
+        """No more of them than wanted: who asks must not live on more."""
         places, numbers = matched(self._state.select(by), keys)
         rows = self._state.select([value, COUNT]).take(places).add_column(0, KEY, numbers)
         rows = consolidate(rows.filter(pc.is_valid(rows.column(value))))
-        return rows.filter(pc.greater(rows.column(COUNT), 0))
+        rows = rows.filter(pc.greater(rows.column(COUNT), 0))
+        rows = rows.take(ordered(rows, [(KEY, False, False), (value, last, False)]))
+        key = rows.column(KEY).to_numpy()
+        place = np.arange(len(key)) - np.searchsorted(key, key)
+        return rows.filter(pa.array(place < np.asarray(number)[key]))
 
 
 def nothing(schema: pa.Schema) -> MemoryKept:
