@@ -28,6 +28,8 @@ def test_what_is_kept_is_exact_and_goes_on(tmp_path: Path, spark: SparkSession) 
     project.execute("a", "INSERT INTO t VALUES (1, 1, 10), (2, 2, 20), (3, 3, NULL), (4, NULL, 5)")
     warehouse = project.loaded()
     assert set(warehouse.views) == {"best", "best__1", "above", "above__1", "above__2", "plainly"}
+    kept = {view.name: view.kept_for for view in warehouse.status().views}
+    assert kept == {"best": "", "best__1": "best", "above": "", "above__1": "above", "above__2": "above", "plainly": ""}
     assert rows(warehouse, "best") == [(2, 20), (1, 10)]
     assert rows(warehouse, "above") == [(2, 1)]
     chance, held = random.Random(5), dict(HELD)

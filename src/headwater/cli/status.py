@@ -143,7 +143,8 @@ def waits(view: ViewStatus) -> str:
 
 
 def kind(view: ViewStatus) -> str:
-    return f"{view.level}, every {view.every:,}" if view.every > 1 else view.level
+    level = f"{view.level}, every {view.every:,}" if view.every > 1 else view.level
+    return f"{level}, kept for {view.kept_for}" if view.kept_for else level
 
 
 def _building(report: Mapping[str, Any]) -> list[Text]:

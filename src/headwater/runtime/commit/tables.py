@@ -125,7 +125,10 @@ class ViewTables:
         tables.log.create(plan.log)
         if tables.auxiliary is not None and plan.auxiliary is not None:
             tables.auxiliary.create(plan.auxiliary)
-        about = About(plan.view.name, plan.view.text, statement_of(plan.view), plan.view.file, view.identities)
+        definition, statement = plan.view, statement_of(plan.view)
+        about = About(
+            definition.name, definition.text, statement, definition.file, view.identities, definition.kept_for or ""
+        )
         self.storage.put(f"{folder}/{ABOUT}", about.to_json())
         return view
 

@@ -30,9 +30,12 @@ class About:
     statement: str = ""
     file: str = ""
     identities: Mapping[TableName, Identities] = field(default_factory=dict)
+    kept_for: str = ""
+    """The view that it is kept for, if nobody wrote it."""
 
     def to_json(self) -> bytes:
-        return encode(_Stored(self.name, self.sql, self.statement, self.file, by_table(self.identities)))
+        known = by_table(self.identities)
+        return encode(_Stored(self.name, self.sql, self.statement, self.file, known, self.kept_for))
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class _Stored:
     statement: str = ""
     file: str = ""
     identities: list[TableRow[Identities]] = field(default_factory=list)
+    kept_for: str = ""
 
 
 def read_about(storage: Storage, folder: str) -> About | None:
@@ -50,7 +54,7 @@ def read_about(storage: Storage, folder: str) -> About | None:
     if text is None:
         return None
     found = decode(text, _Stored, storage.uri(f"{folder}/{ABOUT}"))
-    return About(found.name, found.sql, found.statement, found.file, of_tables(found.identities))
+    return About(found.name, found.sql, found.statement, found.file, of_tables(found.identities), found.kept_for)
 
 
 def statement_of(view: ViewDefinition) -> str:

@@ -26,6 +26,7 @@ from headwater.model.errors import (
 )
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.model.source import Capture, Source
+from headwater.runtime.project.about import read_about
 from headwater.runtime.report import read_report
 from headwater.warehouse.cuts import Cut, ViewState
 from headwater.warehouse.layout import log_folder
@@ -72,6 +73,8 @@ class ViewStatus:
     computed: Seq | None = None
     waits: str = ""
     since: float | None = None
+    kept_for: str = ""
+    """The view that it is kept for, if nobody wrote it."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ def take_status(project: Project, rows: bool) -> Status:
 
 def _view(project: Project, name: ViewName, state: ViewState, told: Mapping[str, Any], rows: bool) -> ViewStatus:
     pinned = Pinned(log_folder(state.folder), state.version, state.seq)
+    about = read_about(project.storage, state.folder)
     return ViewStatus(
         name=name,
         seq=state.seq,
@@ -117,6 +121,7 @@ def _view(project: Project, name: ViewName, state: ViewState, told: Mapping[str,
         horizon=state.horizon,
         fix=state.fix,
         every=state.every,
+        kept_for=about.kept_for if about is not None else "",
         computed=told.get("computed"),
         waits=told.get("waits", ""),
         since=told.get("since") or None,
