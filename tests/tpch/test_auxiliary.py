@@ -35,6 +35,7 @@ def test_what_is_kept(name: str) -> None:
     assert [view.name for view in found] == [*(f"{name}__{n}" for n in range(1, len(found))), name]
     assert all(view.aggregation is not None and view.kept_for == name for view in found[:-1])
     assert found[-1].kept_for is None
+    assert {(view.file, view.line) for view in found} == {(VIEWS[name].file, VIEWS[name].line)}
     (whole,) = defined(VIEWS[name], StandardCatalog(SCHEMA))
     assert found[-1].columns == whole.columns
     assert found[-1].order == whole.order

@@ -71,7 +71,7 @@ def defined(
         over = define(rest, catalog, known, [*names, *known])
     except HeadwaterError:
         return [whole]  # it says something that only the whole query knows
-    return [*found, replace(over, file=parsed.file, line=parsed.line)] if found else [whole]
+    return [*found, over] if found else [whole]
 
 
 class _Parts:
@@ -180,7 +180,8 @@ class _Parts:
         options = {key: value for key, value in self._parsed.options.items() if key != OPTION} | dict(more)
         text = query.sql(dialect="spark", pretty=True)
         (made,) = parse_views(f"CREATE MATERIALIZED VIEW {name} AS\n{text}", self._parsed.file)
-        return replace(made, options=options, option_lines=self._parsed.option_lines)
+        written = self._parsed
+        return replace(made, options=options, line=written.line, option_lines=written.option_lines)
 
 
 def _over_outputs(condition: exp.Expr, groups: exp.Select) -> exp.Expr:
