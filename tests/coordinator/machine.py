@@ -8,14 +8,15 @@ wrong, it has made wrong itself: by showing too much, too little, or things that
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.algebra.bag import Bag
 from headwater.model.errors import HeadwaterError
-from headwater.model.names import Seq
+from headwater.model.names import Seq, TableName
+from headwater.model.schema import Identities
 from headwater.model.written import DataFile, Tally, Written
 from headwater.runtime.change.ports import Loaded, LoadOrder
 from headwater.runtime.commit.chores import Fold
@@ -175,6 +176,9 @@ class MemoryTables:
 
     def convert(self, view: ManagedView, seq: Seq) -> bool:
         return False
+
+    def means(self, view: ManagedView, identities: Mapping[TableName, Identities]) -> None:
+        pass
 
     def committed(self, view: ManagedView, auxiliary: bool) -> list[LogFile]:
         files = () if auxiliary else self._of(view.folder).versions[-1]

@@ -396,6 +396,9 @@ class Engine:
         reachable = {poller.name for poller in self._pollers if poller.state.state == "ok"}
         for view, why in self._halting.step(reachable):
             self._ended(self._building.failed(HeadwaterError(f"view {view.name}: {why.reason}", why.fix)))
+        views = {view.plan.fingerprint: view for view in self._ledger.views.values()}
+        for mark, identities in self._watch.moved(views).items():
+            self._machinery.tables.means(views[mark], identities)
 
     def _change(self) -> None:
         self._ended(self._building.step())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from headwater.model.names import Seq, TableName
@@ -18,7 +18,7 @@ from headwater.model.written import Written
 from headwater.runtime.commit.conversion import converted
 from headwater.runtime.commit.events import TableVersions
 from headwater.runtime.commit.folding import Rewritten
-from headwater.runtime.project.about import ABOUT, About, statement_of
+from headwater.runtime.project.about import ABOUT, About, read_about, statement_of
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.view import ManagedView, own_identities
 from headwater.storage import Storage, folder_name
@@ -57,6 +57,9 @@ class Tables(Protocol):
         """Whether what its groups keep was written by an earlier version, and is now as this one wants it."""
         ...
 
+    def means(self, view: ManagedView, identities: Mapping[TableName, Identities]) -> None:
+        """Its columns were altered harmlessly: these are the ones it means from now on, in the next run too."""
+
 
 @dataclass
 class _Open:
@@ -73,6 +76,7 @@ class ViewTables:
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self._meant: dict[str, Mapping[TableName, Identities]] = {}
         self._open: dict[ManagedView, _Open] = {}
         """By view, not by folder: one that is resumed builds on nothing that it computed before it was halted."""
         self._lock = threading.Lock()
@@ -116,6 +120,16 @@ class ViewTables:
 
     def convert(self, view: ManagedView, seq: Seq) -> bool:
         return converted(self.storage, view, seq)
+
+    def means(self, view: ManagedView, identities: Mapping[TableName, Identities]) -> None:
+        self._meant[view.folder] = identities
+        about = read_about(self.storage, view.folder)
+        if about is not None:
+            self.storage.put(f"{view.folder}/{ABOUT}", replace(about, identities=identities).to_json())
+
+    def identities(self, view: ManagedView) -> Mapping[TableName, Identities]:
+        """The columns that a view means, as they were last seen."""
+        return self._meant.get(view.folder, view.identities)
 
     def create(self, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> ManagedView:
         """Tables for a view that is about to be loaded; nothing refers to them until its first cut."""

@@ -82,7 +82,7 @@ class SparkCompute:
             parents=parents,
             parts=max(1, min(cores, rows // ROWS_PER_PART)),
             every=view.every if definition.level is Level.COMPLETE and not batch.whole else 0,
-            identities=view.identities,
+            identities=self._tables.identities(view),
         )
 
     def _parent(self, view: ManagedView, batch: Batch) -> ParentFiles:

@@ -55,7 +55,7 @@ def recompute(
     owner = f"refresh-{int(time.time())}-{uuid.uuid4().hex[:8]}"
     session = spark.newSession()
     last = batch.segments[-1]
-    staged = Staging(session, config, catalog, StagedCut(last.hi, last.positions, owner, view.identities))
+    staged = Staging(session, config, catalog, StagedCut(last.hi, last.positions, owner, store.identities(view)))
     try:
         staged.copy(wanted([plan]), lambda rows, total: None)
         tables: dict[TableName, DataFrame] = {}

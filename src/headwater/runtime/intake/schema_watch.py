@@ -35,6 +35,14 @@ class Watched:
     """Empty for a view that is yet to be loaded."""
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What a look found: views that cannot go on, and what the columns of others have become."""
+
+    halts: Mapping[str, Halt]
+    moved: Mapping[str, tuple[Watched, Mapping[TableName, Identities]]]
+
+
 Look = Callable[[SourceName], "Present"]
 """Asks a source what it is now. Called in the watch's thread."""
 
@@ -48,7 +56,8 @@ class SchemaWatch:
         self._watched: dict[str, Watched] = {}
         self._broken: set[str] = set()
         self._last: dict[SourceName, float] = {}
-        self._looking: dict[SourceName, Future[dict[str, Halt]]] = {}
+        self._looking: dict[SourceName, Future[_Seen]] = {}
+        self._moved: dict[str, Mapping[TableName, Identities]] = {}
         self._again: set[SourceName] = set()
         self._looks: dict[SourceName, int] = {}
 
@@ -114,7 +123,9 @@ class SchemaWatch:
             del self._looking[source]
             self._looks[source] = self._looks.get(source, 0) + 1
             try:
-                found |= {mark: halt for mark, halt in look.result().items() if mark not in self._broken}
+                seen = look.result()
+                found |= {mark: halt for mark, halt in seen.halts.items() if mark not in self._broken}
+                self._remember(seen.moved)
             except HeadwaterError as error:  # not now: the poller reports that the source is away
                 log.info("source %s could not be looked at: %s", source, error.what)
             except Exception:  # a defect of ours, or a driver's: it is looked at again
@@ -130,16 +141,33 @@ class SchemaWatch:
                 self._begin(source)
         return found
 
+    def moved(self, marks: Collection[str]) -> dict[str, Mapping[TableName, Identities]]:
+        """Those of these views whose columns were altered harmlessly since the last call, and what they mean from now
+        on. A change is judged against what was seen last: a table written anew today and a default set tomorrow are no
+        rewrite."""
+        return {mark: self._moved.pop(mark) for mark in marks if mark in self._moved}
+
+    def _remember(self, moved: Mapping[str, tuple[Watched, Mapping[TableName, Identities]]]) -> None:
+        for mark, (one, identities) in moved.items():
+            if self._watched.get(mark) is one and mark not in self._broken:
+                self._watched[mark] = Watched(one.plan, identities)
+                self._moved[mark] = identities
+
     def _begin(self, source: SourceName) -> None:
         self._last[source] = self._clock.monotonic()
         watched = {mark: one for mark, one in self._watched.items() if mark not in self._broken}
         self._looking[source] = self._pool.submit(self._compare, source, watched)
 
-    def _compare(self, source: SourceName, watched: Mapping[str, Watched]) -> dict[str, Halt]:
+    def _compare(self, source: SourceName, watched: Mapping[str, Watched]) -> _Seen:
         """In the background: what the views rely on beside what the source has now."""
         now = self._look(source)
         found = {mark: broken_by(one, now) for mark, one in watched.items()}
-        return {mark: halt for mark, halt in found.items() if halt is not None}
+        whole = {mark: one for mark, one in watched.items() if found[mark] is None}
+        present = {mark: (one, _as_now(one, now)) for mark, one in whole.items()}
+        return _Seen(
+            {mark: halt for mark, halt in found.items() if halt is not None},
+            {mark: (one, identities) for mark, (one, identities) in present.items() if identities != one.identities},
+        )
 
     def lost(self, source: SourceName, error: HeadwaterError) -> dict[str, Halt]:
         """The source's past is another one: every view that reads it halts."""
@@ -222,3 +250,16 @@ def _another(view: Watched, table: TableName, present: Present) -> Halt | None:
         if became:
             return Halt(f"column {column} of {table} {became}")
     return None
+
+
+def _as_now(view: Watched, present: Present) -> Mapping[TableName, Identities]:
+    """What a view that can go on means by its columns, as this source has them now."""
+    found = dict(view.identities)
+    for table, known in view.identities.items():
+        if table.source == present.adapter.name and known:
+            try:
+                now = present.identities(table, known)
+            except HeadwaterError:  # another time
+                continue
+            found[table] = {column: now[column] for column in known}
+    return found

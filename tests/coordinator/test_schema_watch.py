@@ -1,0 +1,86 @@
+"""Columns that change while views are maintained: what is harmless is let pass and remembered, what is not halts."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+
+from headwater.model.names import SourceName, TableName
+from headwater.model.schema import Column, Identity, TableSchema
+from headwater.model.source import Capture
+from headwater.runtime.intake.schema_watch import Present, SchemaWatch
+
+SHOP = SourceName("shop")
+TABLE = TableName(SHOP, "t")
+SCHEMA = TableSchema(TABLE, (Column("x", pa.int64(), "bigint"),))
+LOADED = Identity("1.2.3", definition="d1", storage="s1")
+
+
+class Here(Executor):
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+class Shop:
+    """A source whose one column is what a test says."""
+
+    name = SHOP
+
+    def __init__(self) -> None:
+        self.now = LOADED
+
+    def identities(self, tables: dict[TableName, list[str]]) -> Any:
+        return {TABLE: {"x": self.now}}
+
+    def look(self, source: SourceName) -> Present:
+        capture = Capture("1", frozenset({TABLE}), {})
+        return Present(cast(Any, self), {TABLE: SCHEMA}, capture)
+
+
+def watched() -> tuple[SchemaWatch, Shop]:
+    shop = Shop()
+    watch = SchemaWatch(shop.look, Here())
+    view = SimpleNamespace(base_tables=(TABLE,))
+    plan = SimpleNamespace(view=view, schemas={TABLE: pa.schema([("x", pa.int64())])}, fingerprint="f", sources=(SHOP,))
+    watch.add(cast(Any, plan), {TABLE: {"x": LOADED}})
+    return watch, shop
+
+
+def looked(watch: SchemaWatch) -> list[str]:
+    watch.ask(SHOP)
+    return [halt.reason for halt in watch.step([SHOP]).values()]
+
+
+def test_harmless_changes_one_after_the_other_are_no_rewrite() -> None:
+    watch, shop = watched()
+    shop.now = replace(shop.now, storage="s2")  # VACUUM FULL
+    assert looked(watch) == []
+    assert watch.expected(SHOP) == {TABLE: {"x": shop.now}}
+    assert watch.moved([]) == {}
+    assert watch.moved(["f"]) == {"f": {TABLE: {"x": shop.now}}}
+    assert watch.moved(["f"]) == {}
+    shop.now = replace(shop.now, definition="d2")  # SET DEFAULT
+    assert looked(watch) == []
+    shop.now = replace(shop.now, labels=("1=a",))
+    assert looked(watch) == []
+
+
+def test_both_at_once_are() -> None:
+    watch, shop = watched()
+    shop.now = replace(shop.now, storage="s2", definition="d2")
+    assert looked(watch) == ["column x of shop.t was rewritten (ALTER COLUMN … TYPE)"]
+    assert watch.moved(["f"]) == {}
+
+
+def test_a_rewrite_after_a_harmless_change_is_one() -> None:
+    watch, shop = watched()
+    shop.now = replace(shop.now, storage="s2")
+    assert looked(watch) == []
+    shop.now = replace(shop.now, storage="s3", definition="d2")
+    assert looked(watch) == ["column x of shop.t was rewritten (ALTER COLUMN … TYPE)"]
