@@ -110,6 +110,10 @@ REWRITING = (
     "rename-value-back", "swap-values", "recreate", "recreate-slowly", "rename-and-truncate", "blind-write",
     "blind-write-at-once", "rebuild", "drop-trigger",
 )  # fmt: skip
+DEFINES = {"not-null": "period", "nullable": "period", "default": "qty"}
+"""The columns that are defined anew, and whose values stay."""
+WRITES_ANEW = ("vacuum-full", "cluster", "upper", "double", "seconds", "fractions")
+"""After these the table is stored anew."""
 HARMLESS = ("add-column", "drop-column", "not-null", "nullable", "default", "vacuum-full", "cluster")
 PARTITIONS = ("attach", "detach", "write-partition", "insert-partition", "truncate-partition", "write-apart")
 VALUES = ("infinite-due", "no-number", "unused-infinity", "word-for-age", "huge-age", "unused-word")

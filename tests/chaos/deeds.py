@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from .business import views_of, views_over
-from .ddl import ALTERATIONS, REPAIRS
+from .ddl import ALTERATIONS, DEFINES, REPAIRS, WRITES_ANEW, Alteration
 from .judge import Wrong
 from .processes import daemon, headwater, jvm, worker
 from .storm import rage
@@ -47,6 +47,10 @@ def _storm(world: World, event: Event) -> None:
     rage(world.shop, int(event.text), 2)
 
 
+UNSEEN_SECONDS = 30.0
+"""Two looks at a source are at most so far apart on a busy machine."""
+
+
 def _alter(world: World, event: Event) -> None:
     """DDL, or a write that no capture can represent."""
     alteration = ALTERATIONS[event.text]
@@ -68,9 +72,24 @@ def _alter(world: World, event: Event) -> None:
     if done:
         for view in alteration.touched.union(*(views_over(alteration.table, column) for column in added)):
             world.may_halt[view] = event.text
+        _both_at_once(world, alteration)
         world.repairs.update({alteration.table: REPAIRS.get(alteration.table, ())})
     else:
         world.note(f"{event.text} was not possible")
+
+
+def _both_at_once(world: World, alteration: Alteration) -> None:
+    """A column defined anew and its table stored anew, between two looks at it, cannot be told from a column whose
+    values were rewritten: Headwater may stop for it, and says so (decision 11)."""
+    if alteration.name not in (*DEFINES, *WRITES_ANEW):
+        return
+    now = time.monotonic()
+    world.altered = [(at, a) for at, a in world.altered if now - at < UNSEEN_SECONDS] + [(now, alteration)]
+    lately = [a for _, a in world.altered if a.table == alteration.table]
+    if any(a.name in WRITES_ANEW for a in lately):
+        for defined in (a for a in lately if a.name in DEFINES):
+            for view in views_over(alteration.table, DEFINES[defined.name]):
+                world.may_halt[view] = f"{defined.name}, while the table was stored anew"
 
 
 def _added_with_default(world: World, table: str) -> list[str]:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from .business import SQLITE_DDL, VIEWS, definitions, views_over
+from .ddl import Alteration
 from .deeds import DEEDS, LEAST_PATIENCE
 from .files import File
 from .grammar import Event
@@ -63,6 +64,8 @@ class World:
         self.copied: dict[str, Mapping[str, int]] = {}
         """What the copy of the server, or of a file, had committed."""
         self.may_halt: dict[str, str] = {}
+        self.altered: list[tuple[float, Alteration]] = []
+        """What was lately done to the shape of tables, and when."""
         self.repairs: dict[str, tuple[str, ...]] = {}
         self.runs: list[Run] = []
         self.project, self.folder = folder / "project", folder
