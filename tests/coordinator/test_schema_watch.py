@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from headwater.model.errors import SchemaChanged
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Column, Identity, TableSchema
 from headwater.model.source import Capture
@@ -16,7 +17,7 @@ from headwater.runtime.intake.schema_watch import Present, SchemaWatch
 
 SHOP = SourceName("shop")
 TABLE = TableName(SHOP, "t")
-SCHEMA = TableSchema(TABLE, (Column("x", pa.int64(), "bigint"),))
+SCHEMA = TableSchema(TABLE, tuple(Column(name, pa.int64(), "bigint") for name in ("x", "other")))
 LOADED = Identity("1.2.3", definition="d1", storage="s1")
 
 
@@ -33,10 +34,12 @@ class Shop:
     name = SHOP
 
     def __init__(self) -> None:
-        self.now = LOADED
+        self.now, self.gone = LOADED, ""
 
     def identities(self, tables: dict[TableName, list[str]]) -> Any:
-        return {TABLE: {"x": self.now}}
+        if self.gone in tables[TABLE]:
+            raise SchemaChanged(f"{TABLE} has no column {self.gone!r}")
+        return {TABLE: dict.fromkeys(tables[TABLE], self.now)}
 
     def look(self, source: SourceName) -> Present:
         capture = Capture("1", frozenset({TABLE}), {})
@@ -84,3 +87,11 @@ def test_a_rewrite_after_a_harmless_change_is_one() -> None:
     assert looked(watch) == []
     shop.now = replace(shop.now, storage="s3", definition="d2")
     assert looked(watch) == ["column x of shop.t was rewritten (ALTER COLUMN … TYPE)"]
+
+
+def test_a_column_that_goes_while_its_table_is_looked_at_concerns_who_uses_it() -> None:
+    watch, shop = watched()
+    shop.gone = "other"
+    assert looked(watch) == []
+    shop.gone = "x"
+    assert looked(watch) == ["shop.t has no column 'x'"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from headwater.model.errors import HeadwaterError, PositionTrimmed
+from headwater.model.errors import HeadwaterError, PositionTrimmed, SchemaChanged
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Identities, Identity, TableSchema
 from headwater.model.source import Capture, Source
@@ -199,11 +200,13 @@ class Present:
     _known: dict[TableName, Identities] = field(default_factory=dict)
 
     def identities(self, table: TableName, columns: Collection[str]) -> Identities:
-        """Which columns these names of a table stand for."""
+        """Which columns these names of a table stand for. All of the table are asked for at once; if one of them is gone
+        since the tables were listed, that is no concern of views that do not use it."""
         if table not in self._known:
             supported = [c.name for c in self.tables[table].supported()]
-            self._known[table] = self.adapter.identities({table: supported})[table]
-        known = self._known[table]
+            with suppress(SchemaChanged):
+                self._known[table] = self.adapter.identities({table: supported})[table]
+        known = self._known.get(table, {})
         return known if set(columns) <= set(known) else self.adapter.identities({table: list(columns)})[table]
 
 
