@@ -200,8 +200,8 @@ class Present:
     _known: dict[TableName, Identities] = field(default_factory=dict)
 
     def identities(self, table: TableName, columns: Collection[str]) -> Identities:
-        """Which columns these names of a table stand for. All of the table are asked for at once; if one of them is gone
-        since the tables were listed, that is no concern of views that do not use it."""
+        """Which columns these names of a table stand for. All of the table are asked for at once; one that is gone
+        since the tables were listed is no concern of views that do not use it."""
         if table not in self._known:
             supported = [c.name for c in self.tables[table].supported()]
             with suppress(SchemaChanged):
