@@ -25,13 +25,13 @@ def parts(query: str) -> list[str]:
         ),
         (
             "SELECT id FROM shop.orders WHERE qty > (SELECT AVG(qty) FROM shop.orders)",
-            ["SELECT AVG(qty) AS value FROM shop.orders"],
+            ["SELECT AVG(qty) AS value0 FROM shop.orders"],
         ),
         (
             "SELECT sku FROM shop.orders GROUP BY sku"
             " HAVING SUM(qty) FILTER (WHERE qty > 0) > 1 + (SELECT MAX(qty) FROM shop.orders) AND COUNT(*) > 1",
             [
-                "SELECT MAX(qty) AS value FROM shop.orders",
+                "SELECT MAX(qty) AS value0 FROM shop.orders",
                 "SELECT sku, SUM(qty) FILTER(WHERE qty > 0) AS having2 FROM shop.orders"
                 " GROUP BY sku HAVING COUNT(*) > 1",
             ],
@@ -61,6 +61,22 @@ def test_what_is_kept_apart(query: str, kept: list[str]) -> None:
 )
 def test_what_is_left_alone(query: str) -> None:
     assert parts(query) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT * FROM (SELECT SUM(qty) AS s FROM shop.orders)", ("s",)),
+        ("SELECT s FROM (SELECT SUM(qty) AS s, COUNT(*) AS n FROM shop.orders) WHERE n > 1", ("s",)),
+        ("SELECT id, (SELECT COUNT(*) FROM shop.orders) AS n FROM shop.orders", ("id", "n")),
+        ("SELECT id, (SELECT MAX(qty) AS m FROM shop.orders) AS n FROM shop.orders", ("id", "n")),
+    ],
+)
+def test_columns_keep_their_names(query: str, columns: tuple[str, ...]) -> None:
+    (parsed,) = parse_views(f"CREATE MATERIALIZED VIEW v WITH (auxiliary = 'auto') AS {query}", "v.sql")
+    *kept, rest = defined(parsed, CATALOG)
+    assert len(kept) == 1
+    assert rest.columns == columns
 
 
 def test_a_query_of_with_is_not_taken_for_another_of_the_same_name() -> None:

@@ -163,3 +163,16 @@ def test_copies_of_files_that_are_gone_go(tmp_path: Path, monkeypatch: pytest.Mo
     assert {path.name[0] for path in (tmp_path / "_kept").iterdir()} == {"b", "c"}, (
         "b is there, though c does not need it"
     )
+
+
+def test_many_rows_are_found_where_they_are(tmp_path: Path) -> None:
+    """The embedded engine answers in any order that suits it, once there is enough to do for two threads."""
+    many = 600_000
+    log = pa.table({"c0": np.arange(many), "c1": -np.arange(many), COUNT: np.ones(many, int), SEQ: np.zeros(many, int)})
+    stored = kept_in_files(tmp_path, log, None, random.Random(0))
+    keys = pa.table({"c0": np.arange(0, many, 1000)})
+    found = stored.found(["c0"], keys)
+    assert found.num_rows == keys.num_rows
+    assert sorted(found.column("c1").to_pylist()) == sorted(-key for key in keys.column("c0").to_pylist())
+    ends = stored.first(["c0"], keys, "c1", np.ones(keys.num_rows, int))
+    assert {(row[KEY] * 1000, row["c1"]) for row in ends.to_pylist()} == {(k, -k) for k in range(0, many, 1000)}

@@ -13,7 +13,7 @@ called NAME__1, NAME__2, … and promise what the view promises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -24,8 +24,9 @@ from headwater.algebra.names import Catalog
 from headwater.algebra.parse import define
 from headwater.algebra.promise import KEPT_FOR
 from headwater.algebra.select.correlation import conjunction, conjuncts
-from headwater.algebra.shown_order import apart
+from headwater.algebra.shown_order import Order, apart, output_names
 from headwater.algebra.statements import ParsedView, parse_views
+from headwater.algebra.trees import with_of
 from headwater.algebra.view import ViewDefinition
 from headwater.model.consistency import Level
 from headwater.model.errors import HeadwaterError
@@ -47,16 +48,12 @@ def defined(
         return [whole]
     known, found = dict(views), list[ViewDefinition]()
 
-    def keep(part: ParsedView) -> ViewDefinition | None:
+    def kept(part: ParsedView) -> bool:
         try:
             view = define(part, catalog, known, [*names, *known])
         except HeadwaterError:
-            return None  # of no meaning by itself
-        return view if view.aggregation is not None else None
-
-    def kept(part: ParsedView) -> bool:
-        view = keep(part)
-        if view is None:
+            return False  # of no meaning by itself
+        if view.aggregation is None:
             return False
         if any(name.lower() == view.name.lower() for name in (*names, *known)):
             raise parsed.option_error(
@@ -71,7 +68,7 @@ def defined(
         over = define(rest, catalog, known, [*names, *known])
     except HeadwaterError:
         return [whole]  # it says something that only the whole query knows
-    return [*found, over] if found else [whole]
+    return [*found, over] if found and over.columns == whole.columns else [whole]
 
 
 class _Parts:
@@ -114,12 +111,11 @@ class _Parts:
         if any(query.args.get(word) for word in ("limit", "offset", "order", "with_")):
             return
         inner = query.copy()
-        scalar = not node.alias
-        if scalar and len(inner.expressions) == 1:
-            inner.set("expressions", [exp.alias_(inner.expressions[0].unalias(), "value")])
+        if not isinstance(node.parent, exp.From | exp.Join) and not output_names(inner):  # nobody asks for its name
+            inner.set("expressions", [exp.alias_(item.unalias(), f"value{i}") for i, item in enumerate(inner.selects)])
         name = self._keep(inner)
         if name:
-            query.replace(exp.select(*(exp.column(o, quoted=True) for o in _names(inner))).from_(exp.to_table(name)))
+            query.replace(_over(name, output_names(inner)))
 
     def _first_groups(self, query: exp.Select) -> exp.Select | None:
         """GROUP BY … ORDER BY … LIMIT."""
@@ -135,9 +131,7 @@ class _Parts:
         name = self._keep(rows)
         if not name:
             return None
-        made = exp.select(*(exp.column(o, quoted=True) for o in _names(rows))).from_(exp.to_table(name))
-        for column, down, first in order:
-            made = made.order_by(exp.Ordered(this=exp.column(column, quoted=True), desc=down, nulls_first=first))
+        made = _over(name, output_names(rows), order)
         for word, clause in bounds.items():
             made.set(word, clause.copy() if clause is not None else None)
         return made
@@ -155,19 +149,16 @@ class _Parts:
         rows, order = apart(inner)
         if rows.args.get("order") is not None or not isinstance(rows, exp.Select):
             return None
-        outputs = _names(rows)
+        outputs = output_names(rows)
         condition = conjunction(_over_outputs(part.copy(), rows) for part in above)
         name = self._keep(rows) if condition is not None and not _more_than(condition, rows) else ""
         if not name or condition is None:
             return None
-        made = exp.select(*(exp.column(o, quoted=True) for o in outputs)).from_(exp.to_table(name)).where(condition)
-        for column, down, first in order:
-            made = made.order_by(exp.Ordered(this=exp.column(column, quoted=True), desc=down, nulls_first=first))
-        return made
+        return _over(name, outputs, order).where(condition)
 
     def _keep(self, query: exp.Expr) -> str:
         """The name of the view that keeps a query; empty if none can."""
-        if not _names(query):
+        if not output_names(query):
             return ""
         name = f"{self._parsed.name}__{self._number + 1}"
         if not self._kept(self._view(name, query, {KEPT_FOR: self._parsed.name})):
@@ -213,24 +204,21 @@ def _more_than(condition: exp.Expr, groups: exp.Select) -> bool:
     """Whether a condition still speaks of anything but outputs of the groups, by the names that it was given."""
     inside = {id(c) for query in condition.find_all(exp.Select) for c in query.find_all(exp.Column)}
     mine = [c for c in condition.find_all(exp.Column) if id(c) not in inside]
-    return any(c.table or not c.this.quoted or c.name not in _names(groups) for c in mine)
+    return any(c.table or not c.this.quoted or c.name not in output_names(groups) for c in mine)
 
 
 def _mentions(query: exp.Expr, one: exp.CTE) -> list[exp.Table]:
     """Where a query of WITH is read, and no other of the same name."""
-    clause = one.parent
+    named = (table for table in query.find_all(exp.Table) if table.name.lower() == one.alias.lower())
+    return [table for table in named if with_of(table) is one.parent]
 
-    def nearest(table: exp.Table) -> exp.Expr | None:
-        around = table.parent
-        while around is not None:
-            known: exp.Expr | None = around.args.get("with_")
-            if known is not None and any(c.alias.lower() == table.name.lower() for c in known.expressions):
-                return known
-            around = around.parent
-        return None
 
-    named = (t for t in query.find_all(exp.Table) if len(t.parts) == 1 and t.name.lower() == one.alias.lower())
-    return [table for table in named if nearest(table) is clause]
+def _over(name: str, outputs: Sequence[str], order: Order = ()) -> exp.Select:
+    """A query of a view's columns, in an order."""
+    made = exp.select(*(exp.column(o, quoted=True) for o in outputs)).from_(exp.to_table(name))
+    for column, down, first in order:
+        made = made.order_by(exp.Ordered(this=exp.column(column, quoted=True), desc=down, nulls_first=first))
+    return made
 
 
 def _called(one: exp.CTE) -> exp.Expr:
@@ -248,12 +236,3 @@ def _grouped(query: exp.Expr) -> bool:
     if not isinstance(query, exp.Select) or query.args.get("distinct") or not query.args.get("from_"):
         return False
     return bool(query.args.get("group")) or any(has_aggregate(item) for item in query.expressions)
-
-
-def _names(query: exp.Expr) -> list[str]:
-    """What the outputs are called; nothing if one has no name, or two the same."""
-    items = query.expressions if isinstance(query, exp.Select) else []
-    names = [item.alias_or_name for item in items]
-    if any(item.is_star for item in items) or not all(names) or len({n.lower() for n in names}) < len(names):
-        return []
-    return names

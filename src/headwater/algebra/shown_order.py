@@ -22,7 +22,7 @@ def apart(query: exp.Expr) -> tuple[exp.Expr, Order]:
     clause = rest.args.get("order")
     if not isinstance(rest, exp.Select) or clause is None or rest.args.get("limit") or rest.args.get("offset"):
         return rest, ()
-    names = _names(rest)
+    names = output_names(rest)
     order = [(_meant(item.this.unnest(), rest, names), item) for item in clause.expressions]
     if any(name is None for name, _ in order):
         return rest, ()
@@ -32,12 +32,13 @@ def apart(query: exp.Expr) -> tuple[exp.Expr, Order]:
     )
 
 
-def _names(select: exp.Select) -> list[str]:
-    """What the outputs are called; nothing if that depends on tables."""
-    if any(item.is_star for item in select.expressions):
+def output_names(query: exp.Expr) -> list[str]:
+    """What the outputs are called; nothing if that depends on tables, if one has no name, or two the same."""
+    items = query.expressions if isinstance(query, exp.Select) else []
+    names = [item.alias or (item.name if isinstance(item, exp.Column) else "") for item in items]
+    if any(item.is_star for item in items) or not all(names) or len({n.lower() for n in names}) < len(names):
         return []
-    names = [item.alias_or_name for item in select.expressions]
-    return names if len({name.lower() for name in names}) == len(names) else []
+    return names
 
 
 def _meant(node: exp.Expr, select: exp.Select, names: list[str]) -> str | None:

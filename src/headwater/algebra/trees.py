@@ -182,7 +182,7 @@ def _as_written(query: exp.Expr, names: Names) -> str:
     query = query.copy()
     whole: list[tuple[tuple[str, ...], str]] = []
     for table in list(query.find_all(exp.Table)):
-        if isinstance(table.this, exp.Func) or _is_cte(table):
+        if isinstance(table.this, exp.Func) or with_of(table) is not None:
             continue
         schema = names.table(table)
         parts = tuple(part.name for part in table.parts)
@@ -203,23 +203,21 @@ def _as_written(query: exp.Expr, names: Names) -> str:
     return spark_sql(query)
 
 
-def _is_cte(table: exp.Table) -> bool:
-    """Whether a name of one part is that of a query in WITH, of this query or one around it."""
-    if len(table.parts) > 1:
-        return False
-    around: exp.Expr | None = table
+def with_of(table: exp.Table) -> exp.Expr | None:
+    """The WITH, of this query or one around it, that has a query of this name; None if the name means another thing."""
+    around: exp.Expr | None = table if len(table.parts) == 1 else None
     while around is not None:
-        clause = around.args.get("with_")
+        clause: exp.Expr | None = around.args.get("with_")
         if clause is not None and any(c.alias.lower() == table.name.lower() for c in clause.expressions):
-            return True
+            return clause
         around = around.parent
-    return False
+    return None
 
 
 def view_mentions(query: exp.Expr) -> list[exp.Table]:
     """The names of one part in a query that are no queries of WITH: views."""
     found = (t for t in query.find_all(exp.Table) if not isinstance(t.this, exp.Func))
-    return [t for t in found if len(t.parts) == 1 and not _is_cte(t)]
+    return [t for t in found if len(t.parts) == 1 and with_of(t) is None]
 
 
 def _from_tree(root: Relation, called: list[str], built: Built) -> str:
@@ -227,4 +225,4 @@ def _from_tree(root: Relation, called: list[str], built: Built) -> str:
     return f"SELECT {', '.join(chosen)} FROM ({rendered(root)}) AS v_"
 
 
-__all__ = ["TreeView", "said", "tree_view", "view_mentions", "with_conditions"]
+__all__ = ["TreeView", "said", "tree_view", "view_mentions", "with_conditions", "with_of"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import duckdb
 import numpy as np
@@ -25,7 +26,6 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 _started: dict[int, duckdb.DuckDBPyConnection] = {}
 _starting = threading.Lock()
-_mine = threading.local()
 
 VERSION = duckdb.__version__
 """Hashes are this version's own."""
@@ -49,20 +49,29 @@ def _lives(engine: duckdb.DuckDBPyConnection) -> bool:
     return True
 
 
-def _engine() -> duckdb.DuckDBPyConnection:
-    """This thread's."""
-    if getattr(_mine, "process", None) != os.getpid():
-        _mine.connection, _mine.process = connected(), os.getpid()
-    return _mine.connection  # type: ignore[no-any-return]
+@contextmanager
+def speaking(**tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that knows these tables, for a moment."""
+    connection = connected()
+    try:
+        for name, rows in tables.items():
+            connection.register(name, rows)
+        yield connection
+    finally:
+        connection.close()
 
 
 def hashes(rows: pa.Table) -> Ints:
-    """One number of every row; equal rows have the same, NULLs included."""
+    """One number of every row, in their order; equal rows have the same, NULLs included."""
     if rows.num_rows == 0 or not rows.num_columns:
         return np.zeros(rows.num_rows, np.int64)
     names = [f"c{i}" for i in range(rows.num_columns)]
-    made = _engine().from_arrow(rows.rename_columns(names)).project(f"hash({', '.join(names)}) AS h").to_arrow_table()
-    return np.asarray(made.column("h").to_numpy()).view(np.int64)
+    given = rows.rename_columns(names).append_column("i_", pa.array(np.arange(rows.num_rows)))
+    with speaking(rows_=given) as here:  # answers in any order that suits it
+        made = here.sql(f"SELECT i_, hash({', '.join(names)}) AS h FROM rows_").to_arrow_table()
+    found = np.empty(rows.num_rows, np.int64)
+    found[made.column("i_").to_numpy()] = made.column("h").to_numpy().view(np.int64)
+    return found
 
 
 def matched(rows: pa.Table, keys: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -71,12 +80,8 @@ def matched(rows: pa.Table, keys: pa.Table) -> tuple[pa.Array, pa.Array]:
     left = rows.rename_columns(names).append_column("i_", pa.array(np.arange(rows.num_rows)))
     right = keys.rename_columns(names).append_column("j_", pa.array(np.arange(keys.num_rows)))
     same = " AND ".join(f"l_.{n} IS NOT DISTINCT FROM r_.{n}" for n in names) or "TRUE"
-    here = _engine()
-    here.register("l_rows", left)
-    here.register("r_rows", right)
-    found = here.sql(f"SELECT i_, j_ FROM l_rows AS l_ JOIN r_rows AS r_ ON {same} ORDER BY i_").to_arrow_table()
-    here.unregister("l_rows")
-    here.unregister("r_rows")
+    with speaking(l_=left, r_=right) as here:
+        found = here.sql(f"SELECT i_, j_ FROM l_ JOIN r_ ON {same} ORDER BY i_").to_arrow_table()
     return found.column("i_").combine_chunks(), found.column("j_").combine_chunks()
 
 
@@ -87,9 +92,6 @@ def ordered(rows: pa.Table, order: Sequence[tuple[str, bool, bool]]) -> pa.Array
     said = [
         f"{names[name]} {'DESC' if down else 'ASC'} NULLS {'FIRST' if first else 'LAST'}" for name, down, first in order
     ]
-    here = connected()
-    here.register("rows_", given)
     by = f" ORDER BY {', '.join(said)}" if said else ""
-    found = here.sql(f"SELECT i_ FROM rows_{by}").to_arrow_table().column("i_").combine_chunks()
-    here.close()
-    return found
+    with speaking(rows_=given) as here:
+        return here.sql(f"SELECT i_ FROM rows_{by}").to_arrow_table().column("i_").combine_chunks()

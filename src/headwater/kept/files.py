@@ -24,7 +24,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from headwater.kept.contract import KEY, Ints
-from headwater.kept.engine import connected, hashes, matched
+from headwater.kept.engine import hashes, matched, speaking
 from headwater.kept.runs import Index, Indexed, Ranges, indexed, indexes, opened
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.storage import Storage
@@ -110,24 +110,22 @@ class FilesKept:
         rows = self._weighed(pa.concat_tables(parts))
         left = rows.filter(pc.invert(rows.column(_ALL)))
         whole = np.setdiff1d(np.arange(keys.num_rows), pc.unique(left.column(KEY)).to_numpy())
-        here, end = connected(), "MAX" if last else "MIN"
-        reach = "MIN" if last else "MAX"
-        beyond = ">" if last else "<"
-        names = {n: f"c{i}" for i, n in enumerate(by)}
-        given = rows.select([*by, value, COUNT, KEY, _RUN, _ALL])
-        here.register("g_", given.rename_columns([*names.values(), "v", "n", "k", "run", "whole"]))
-        here.register(
-            "k_", keys.rename_columns(list(names.values())).append_column("k", pa.array(range(keys.num_rows)))
+        end, reach, beyond = ("MAX", "MIN", ">") if last else ("MIN", "MAX", "<")
+        names = [f"c{i}" for i in range(len(by))]
+        given = rows.select([*by, value, COUNT, KEY, _RUN, _ALL]).rename_columns(
+            [*names, "v", "n", "k", "run", "whole"]
         )
-        same = " AND ".join(f"g_.{n} IS NOT DISTINCT FROM k_.{n}" for n in names.values()) or "TRUE"
-        found = here.sql(
-            f"WITH b_ AS (SELECT k, {end}(v) AS v FROM (SELECT k, run, {reach}(v) AS v FROM g_ WHERE NOT whole"
-            " GROUP BY k, run) GROUP BY k)"
-            " SELECT g_.k AS k, g_.v AS v, CAST(SUM(g_.n) AS BIGINT) AS n FROM g_ JOIN k_ ON g_.k = k_.k"
-            f" AND {same} LEFT JOIN b_ ON g_.k = b_.k WHERE g_.v IS NOT NULL AND (b_.v IS NULL OR g_.v {beyond} b_.v)"
-            " GROUP BY g_.k, g_.v HAVING SUM(g_.n) > 0"
-        ).to_arrow_table()
-        here.close()
+        numbered = keys.rename_columns(names).append_column("k", pa.array(np.arange(keys.num_rows)))
+        same = " AND ".join(f"g_.{n} IS NOT DISTINCT FROM k_.{n}" for n in names) or "TRUE"
+        with speaking(g_=given, k_=numbered) as here:
+            found = here.sql(
+                f"WITH b_ AS (SELECT k, {end}(v) AS v FROM (SELECT k, run, {reach}(v) AS v FROM g_ WHERE NOT whole"
+                " GROUP BY k, run) GROUP BY k)"
+                " SELECT g_.k AS k, g_.v AS v, CAST(SUM(g_.n) AS BIGINT) AS n FROM g_ JOIN k_ ON g_.k = k_.k"
+                f" AND {same} LEFT JOIN b_ ON g_.k = b_.k"
+                f" WHERE g_.v IS NOT NULL AND (b_.v IS NULL OR g_.v {beyond} b_.v)"
+                " GROUP BY g_.k, g_.v HAVING SUM(g_.n) > 0"
+            ).to_arrow_table()
         return found.rename_columns([KEY, value, COUNT]).cast(empty.schema), whole
 
     def _keys(self, by: Sequence[str], keys: pa.Table) -> pa.Table:
