@@ -169,7 +169,9 @@ def test_many_rows_are_found_where_they_are(tmp_path: Path) -> None:
     """The embedded engine answers in any order that suits it, once there is enough to do for two threads."""
     many = 600_000
     log = pa.table({"c0": np.arange(many), "c1": -np.arange(many), COUNT: np.ones(many, int), SEQ: np.zeros(many, int)})
-    stored = kept_in_files(tmp_path, log, None, random.Random(0))
+    storage = Storage(str(tmp_path))
+    pq.write_table(log, storage.path("one.parquet"))
+    stored = FilesKept(storage, log.schema, [storage.path("one.parquet")])
     keys = pa.table({"c0": np.arange(0, many, 1000)})
     found = stored.found(["c0"], keys)
     assert found.num_rows == keys.num_rows
