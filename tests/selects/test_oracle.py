@@ -15,9 +15,11 @@ from random import Random
 import duckdb
 import pytest
 
+from headwater.algebra.relations import Window, walk
+
 from .cases import Case, cases
 from .grammar import grammar
-from .oracle import Engine, Mismatch, Played, Unanswerable, check, program_of, tree_of
+from .oracle import Engine, Mismatch, Played, Unanswerable, check, numbered_twice, program_of, tree_of
 from .worlds import Bag, World, schema_from, world_of
 
 HERE = Path(__file__).parent
@@ -131,3 +133,21 @@ def test_nothing_is_evaluated_of_rows_that_never_met(query: str) -> None:
 
 def test_seeds_repeat_exactly() -> None:
     assert [grammar(seed) for seed in range(20)] == [grammar(seed) for seed in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("orders", "stacked"),
+    [
+        (("ORDER BY a", "ORDER BY a DESC"), 2),
+        (("ORDER BY a", "ORDER BY a"), 1),
+        (("PARTITION BY b ORDER BY a", "PARTITION BY a ORDER BY a"), 2),
+    ],
+)
+def test_rows_that_are_the_same_are_numbered_alike(orders: Sequence[str], stacked: int) -> None:
+    """An engine that sorts twice may take rows that are the same in every column the other way round."""
+    schema = schema_from("-- r(a int, b int)")
+    calls = ", ".join(f"LAG(b, {i + 1}) OVER ({order}) AS x{i}" for i, order in enumerate(orders))
+    tree = tree_of(f"SELECT b, {calls}, RANK() OVER (ORDER BY b) AS k FROM s.r", schema).built
+    numbered = [node for node in walk(tree) if isinstance(node, Window) and any(call.ties for call in node.calls)]
+    assert len(numbered) == stacked
+    assert numbered_twice(tree) is (stacked == 2)

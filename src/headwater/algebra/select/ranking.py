@@ -1,12 +1,14 @@
 """Window functions, and what is made of them: QUALIFY, DISTINCT ON, ORDER BY … LIMIT.
 
 Where the order leaves rows together, ROW_NUMBER and its kin take them in the order of all their columns, so that the
-same rows always give the same result. Where peers count as one (RANK, a RANGE frame) nothing is added.
+same rows always give the same result. Where peers count as one (RANK, a RANGE frame) nothing is added. Rows that are
+the same in every column are told apart by what was numbered before: two orders are two windows, one over the other,
+because an engine that sorts twice may take such rows the other way round the second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -74,10 +76,25 @@ def windows(c: Context, relation: Relation, found: list[Expression]) -> tuple[Re
     if not calls:
         return relation, new
     relation, partitions = _partitioned(c, relation, [by for by, _ in calls.values()])
-    for partition in dict.fromkeys(partitions):
-        mine = tuple(call for by, (_, call) in zip(partitions, calls.values(), strict=True) if by == partition)
+    for partition, mine in _together(partitions, [call for _, call in calls.values()]):
         relation = Window(relation, partition, mine)
     return relation, new
+
+
+def _together(
+    partitions: Sequence[tuple[Name, ...]], calls: Sequence[WindowCall]
+) -> Iterator[tuple[tuple[Name, ...], tuple[WindowCall, ...]]]:
+    """Which calls are one window: those of one partition that take its rows in one order, or do not mind."""
+    for partition in dict.fromkeys(partitions):
+        mine = [call for by, call in zip(partitions, calls, strict=True) if by == partition]
+        orders = dict.fromkeys(_order(call) for call in mine if call.ties) or {"": None}
+        first = next(iter(orders))
+        for order in orders:
+            yield partition, tuple(c for c in mine if (_order(c) if c.ties else first) == order)
+
+
+def _order(call: WindowCall) -> str:
+    return ", ".join(e.sql("spark") for e in call.order)
 
 
 def _partitioned(
