@@ -23,6 +23,8 @@ class Cte:
     known: Mapping[str, Cte]
     recursive: bool = False
     alias: exp.Expr | None = None
+    outer: Scope | None = None
+    """What can be seen where WITH stands: the columns of the queries around."""
 
 
 @dataclass

@@ -23,7 +23,7 @@ _MOST = 10**9
 
 
 def build_query(c: Context, query: exp.Expr, outer: Scope | None, ctes: Mapping[str, Cte], root: bool = False) -> Built:
-    ctes = _with(c, query, ctes)
+    ctes = _with(c, query, outer, ctes)
     if isinstance(query, exp.Subquery):
         built = build_query(c, query.this, outer, ctes, root)
         return _ordered(c, query, built, root)
@@ -39,7 +39,7 @@ def build_query(c: Context, query: exp.Expr, outer: Scope | None, ctes: Mapping[
     raise c.parsed.error(f"{said(query)} is no query", "write SELECT …", query)
 
 
-def _with(c: Context, query: exp.Expr, ctes: Mapping[str, Cte]) -> Mapping[str, Cte]:
+def _with(c: Context, query: exp.Expr, outer: Scope | None, ctes: Mapping[str, Cte]) -> Mapping[str, Cte]:
     clause = query.args.get("with_")
     if clause is None:
         return ctes
@@ -51,7 +51,7 @@ def _with(c: Context, query: exp.Expr, ctes: Mapping[str, Cte]) -> Mapping[str, 
             raise c.parsed.error(f"WITH names {name!r} twice", "give each query its own name", one, name)
         columns = tuple(i.name for i in alias.args.get("columns") or [])
         known = {n: q for n, q in known.items() if n.lower() != name.lower()} | {
-            name: Cte(one.this, columns, dict(known), recursive and recursion.mentions(one.this, name), alias)
+            name: Cte(one.this, columns, dict(known), recursive and recursion.mentions(one.this, name), alias, outer)
         }
     return known
 

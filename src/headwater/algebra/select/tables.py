@@ -24,7 +24,7 @@ from headwater.algebra.relations import (
 )
 from headwater.algebra.select import recursion, subqueries
 from headwater.algebra.select.context import Built, Context, Cte, Place
-from headwater.algebra.select.correlation import conjunction, conjuncts
+from headwater.algebra.select.correlation import conjunction, conjuncts, free
 from headwater.algebra.select.scope import UNSUPPORTED, Scope, Seen, column
 
 _KINDS = {
@@ -125,13 +125,14 @@ def _table(c: Context, node: exp.Table, outer: Scope | None, ctes: Mapping[str, 
 
 def _mentioned(c: Context, cte: Cte) -> tuple[Relation, Built]:
     """A query by name is built once, and has other column names wherever it is mentioned: what its mentions do alike
-    is done once."""
+    is done once. One that speaks of the query around it is built wherever it is mentioned, as if it stood there."""
     from headwater.algebra.select.query import build_query
 
-    if id(cte.query) not in c.built:
-        made = recursion.build(c, cte) if cte.recursive else build_query(c, cte.query, None, cte.known)
-        c.built[id(cte.query)] = made
-    built = c.built[id(cte.query)]
+    built = c.built.get(id(cte.query))
+    if built is None:
+        built = recursion.build(c, cte) if cte.recursive else build_query(c, cte.query, cte.outer, cte.known)
+        if not free(built.relation):
+            c.built[id(cte.query)] = built
     outputs = tuple((c.fresh(), column(name)) for _, name in built.outputs)
     return Project(built.relation, outputs), built
 
