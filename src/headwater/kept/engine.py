@@ -6,6 +6,7 @@ and goes with it.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,14 @@ def connected() -> duckdb.DuckDBPyConnection:
         if process not in _started or not _lives(_started[process]):
             _started[process] = duckdb.connect(":memory:", config=_SETTINGS)
         return _started[process].cursor()
+
+
+@atexit.register
+def _end() -> None:
+    """Threads of others outlive this module when Python ends; an engine that they keep alive complains on the screen."""
+    for engine in _started.values():
+        engine.close()
+    _started.clear()
 
 
 def _lives(engine: duckdb.DuckDBPyConnection) -> bool:
