@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, pairwise
 from random import Random
 
@@ -20,7 +21,7 @@ from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, u
 from headwater.lab.worlds.world import PlannedUpdate, World, after, table_name
 from headwater.maintenance.strategies.auxiliary import equal_groups, materialized, sweep_order
 from headwater.maintenance.strategies.cluster_naive import cluster_naive
-from headwater.maintenance.strategies.contract import Factory, StrategySetting
+from headwater.maintenance.strategies.contract import Factory, Strategy, StrategySetting
 from headwater.maintenance.strategies.equal_partition import Holder, Home, equal_partition, partitioned
 from headwater.maintenance.strategies.frequency_partition import frequency_partition
 from headwater.maintenance.strategies.simple_parallel import Route, simple_parallel
@@ -36,6 +37,18 @@ def star(seed: int) -> World:
     joins = "".join(f" JOIN S{i}.D{i} ON F.{'abcd'[i - 1]} = D{i}.k" for i in range(1, 5))
     select = f"SELECT D1.v AS v1, D2.v AS v2, F.c FROM S0.F{joins} WHERE D1.v <> D2.v AND D3.v < 2"
     rows = {t: [tuple(random.randrange(3) for _ in c) for _ in range(6)] for t, c in tables.items()}
+    return World.of(tables, {"V": select}, rows)
+
+
+def bands(seed: int) -> World:
+    """Three to five relations, each joined with the next by some comparison, and the first with the last."""
+    random = Random(seed)
+    n = random.randint(3, 5)
+    tables = {f"S{i}.B{i}": ("x", "y") for i in range(n)}
+    pairs = [*pairwise(range(n)), (0, n - 1)]
+    clauses = [f"B{a}.x {random.choice(['<', '<=', '<>', '=', '>'])} B{b}.y" for a, b in pairs]
+    select = f"SELECT B0.x, B{n - 1}.y FROM {', '.join(tables)} WHERE {' AND '.join(clauses)}"
+    rows = {t: [(random.randrange(4), random.randrange(4)) for _ in range(4)] for t in tables}
     return World.of(tables, {"V": select}, rows)
 
 
@@ -69,6 +82,12 @@ def follows_arrival(world: World, history: History) -> bool:
     return sum(position.values()) == len(known)
 
 
+SHAPES: dict[str, Callable[[int, Random], World]] = {
+    "chain": lambda seed, random: chain(random.randint(2, 6), 6, 4, seed),
+    "star": lambda seed, random: star(seed),
+    "bands": lambda seed, random: bands(seed),
+}
+
 Make = Callable[[int, Random], Factory]
 ALGORITHMS: dict[str, Make] = {
     "simple parallel": lambda n, random: simple_parallel(random.randint(1, 5)),
@@ -80,12 +99,11 @@ ALGORITHMS: dict[str, Make] = {
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize("shape", ["chain", "star"])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_complete_on_generated_histories(name: str, shape: str) -> None:
     for seed in range(20):
         random = Random(seed)
-        n = random.randint(2, 6)
-        world = busy(chain(n, 6, 4, seed) if shape == "chain" else star(seed), seed)
+        world = busy(SHAPES[shape](seed, random), seed)
         history = simulate(world, ALGORITHMS[name](len(world.sources), random), loose(seed), seed)
         assert follows_arrival(world, history), f"seed {seed}"
         verdict = check(history)
@@ -170,6 +188,12 @@ def test_a_sweep_goes_left_then_right_but_where_joins_lead() -> None:
     assert sweep_order(path, (0, 1, 2, 3, 4), 2) == [2, 1, 0, 3, 4]
     around = star(0).compiled[0]
     assert sweep_order(around, (0, 1, 2), 2) == [2, 0, 1], "D1 and D2 are joined through F"
+    select = "SELECT A.x FROM S0.A, S1.B, S2.C, S3.D WHERE A.x < C.x AND B.x = D.x AND A.x <> D.x AND C.x = D.x"
+    tables = {"S0.A": ("x",), "S1.B": ("x",), "S2.C": ("x",), "S3.D": ("x",)}
+    mixed = World.of(tables, {"V": select}, {}).compiled[0]
+    assert sweep_order(mixed, (0, 1, 2), 0) == [0, 2, 1], "A.x < C.x joins, too; B meets both in a product"
+    assert sweep_order(mixed, (0, 1, 2, 3), 0) == [0, 2, 3, 1]
+    assert sweep_order(mixed, (0, 2, 3), 2) == [2, 3, 0], "but C goes to D first: an equality finds less"
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 6])
@@ -179,15 +203,45 @@ def test_only_the_other_sources_of_the_group_are_asked(k: int) -> None:
     assert history.questions == len(world.transactions) * (6 // k - 1)
 
 
-@pytest.mark.parametrize("groups", [((0, 1), (2, 3, 4)), ((0, 3), (1,), (2,), (4,))])
+@pytest.mark.parametrize("groups", [((0, 1), (2, 3, 4)), ((0, 3), (1,), (2,), (4,)), ((0, 3), (1, 2), (4,))])
 def test_auxiliary_views_are_maintained_too(groups: tuple[tuple[int, ...], ...]) -> None:
     world = busy(star(5), 5)
     strategy = partitioned(world.setting(), groups, r=1)
     history = Simulation(world, strategy, loose(5), 5).run()
     setting = StrategySetting(world.compiled[0], world.setting().homes, after(world.initial, history.transactions))
-    holders = [p._holder if isinstance(p, Home) else p for p in strategy.processes.values()]
-    assert all(isinstance(h, Holder) and h.av == materialized(setting, h.group) for h in holders)
-    assert sorted(h.group for h in holders if isinstance(h, Holder)) == sorted(groups)
+    holders = held_by(strategy)
+    assert all(h.av == materialized(setting, h.group) for h in holders)
+    assert sorted(h.group for h in holders) == sorted(groups)
+
+
+def test_auxiliary_views_hold_what_the_clauses_of_their_group_leave() -> None:
+    """Equations 2 and 3: P(k) is every clause with attributes of the group only. D1.v <> D2.v is one of the group (D1,
+    D2): of the nine pairs three are alike. It is none of (D1, D3), where D3.v < 2 is."""
+    rows = {"S0.F": [(0, 0, 0, 0)]} | {f"S{i}.D{i}": [(0, 0), (0, 1), (0, 2)] for i in range(1, 5)}
+    empty = star(0)
+    world = replace(empty, initial={t: Bag.of(rows[str(t)]) for t in empty.columns})
+    pairs = materialized(world.setting(), (1, 2))
+    assert pairs.bag == Bag.of((0, v, 0, w) for v in range(3) for w in range(3) if v != w)
+    assert materialized(world.setting(), (1, 3)).bag.total() == 3 * 2
+    assert materialized(world.setting(), (0, 1, 2)).bag.total() == 6
+
+
+def test_auxiliary_views_hold_the_attributes_that_the_view_needs() -> None:
+    """X(k): those in X or in a clause of P. R.x is in no clause and not shown."""
+    world = World.of(
+        {"S1.R": ("k", "x", "s", "t"), "S2.S": ("k", "v", "w")},
+        {"V": "SELECT S.v FROM S1.R JOIN S2.S ON R.k = S.k WHERE R.s < 3 AND R.t < S.w"},
+        {"S1.R": [(1, 5, 2, 0), (1, 6, 2, 0), (1, 7, 3, 0)], "S2.S": [(1, 8, 9)]},
+    )
+    (first, second) = (materialized(world.setting(), (i,)) for i in (0, 1))
+    assert first.bag == Bag({(1, 2, 0): 2}), "k, s and t; two rows that only x tells apart are one, twice"
+    assert second.bag == Bag.of([(1, 8, 9)])
+
+
+def held_by(strategy: Strategy) -> list[Holder]:
+    """The PCs with their auxiliary views; the home of V may hold one too."""
+    processes = [p._holder if isinstance(p, Home) else p for p in strategy.processes.values()]
+    return [p for p in processes if isinstance(p, Holder)]
 
 
 def test_a_source_with_two_tables_is_refused() -> None:

@@ -6,6 +6,9 @@ A *partial* is the join of some of the occurrences, its rows side by side in the
 one occurrence at a time (`extend`, `local`), whichever is next; when all are there, `finish` turns it into rows of V.
 Everything is linear, so a partial of a change is the change of the partial.
 
+Invariant: a partial that was made here holds no row that a clause of P refuses which speaks of its occurrences only
+(`clauses`). Each clause is evaluated when a partial first has all that it speaks of.
+
 Keys are what an index is looked up by: the value itself for one column, a tuple for several, () for none. NULL (None)
 joins with nothing.
 """
@@ -19,6 +22,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from headwater.algebra.bag import Bag, Row
+from headwater.algebra.clauses import Clause, early_clauses
 from headwater.algebra.evaluate import meets
 from headwater.algebra.expressions import compiled
 from headwater.algebra.view import Occurrence, ViewDefinition
@@ -68,12 +72,13 @@ def row_of(positions: Sequence[int]) -> Callable[[Row], Row]:
 
 class _Join(NamedTuple):
     """How partials over some occurrences meet another: by `near` of their rows and `far` of its columns; its rows go
-    in at `cut`."""
+    in at `cut`. `clauses` are those that can be evaluated from then on."""
 
     over: tuple[int, ...]
     near: tuple[int, ...]
     far: tuple[int, ...]
     cut: int
+    clauses: tuple[Clause, ...]
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,8 @@ class Spj:
         self._widths = tuple(len(o.columns) for o in view.occurrences)
         self._joins: dict[tuple[tuple[int, ...], int], _Join] = {}
         self._raw_far: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
-        names = [o.core(c) for o in view.occurrences for c in o.columns]
+        self._clauses = early_clauses(view)
+        names = self._names(range(self.n))
         self._output = _outputs(view, names)
         self._residual = [compiled(text, names) for text in view.residual]
 
@@ -121,8 +127,15 @@ class Spj:
     def occurrences_of(self, table: TableName) -> tuple[int, ...]:
         return tuple(i for i, t in enumerate(self.tables) if t == table)
 
+    @property
+    def pairs(self) -> frozenset[tuple[int, int]]:
+        """Every two occurrences, the smaller first, of which some clause of P speaks and of no other: equalities, and
+        any other comparison."""
+        spoken = [{e.left[0], e.right[0]} for e in self.view.equalities] + [set(c.over) for c in self._clauses]
+        return frozenset((min(pair), max(pair)) for pair in spoken if len(pair) == 2)
+
     def reduced(self, i: int, rows: Bag) -> Bag:
-        """Rows of the table, as occurrence i has them: σ and π pushed down."""
+        """Rows of the table, as occurrence i has them: the conditions that its source knows, and π, pushed down."""
         table = self._tables[i]
         if table.holds is not None:
             rows = rows.select(table.holds)
@@ -130,7 +143,8 @@ class Spj:
 
     def origin(self, i: int, change: Bag) -> Partial:
         """A change of the table of occurrence i, as the partial that a maintenance starts with."""
-        return Partial((i,), self.reduced(i, change))
+        alone = [clause for clause in self._clauses if clause.over <= {i}]
+        return self._selected(Partial((i,), self.reduced(i, change)), alone)
 
     def join(self, over: tuple[int, ...], j: int) -> _Join:
         """How partials over `over` are joined with occurrence j."""
@@ -153,7 +167,8 @@ class Spj:
             for match, times in find(key):
                 joined = left + match + right
                 out[joined] = had(joined, 0) + count * times
-        return Partial(plan.over, Bag(out) if 0 not in out.values() else Bag({r: c for r, c in out.items() if c}))
+        grown = Partial(plan.over, Bag(out) if 0 not in out.values() else Bag({r: c for r, c in out.items() if c}))
+        return self._selected(grown, plan.clauses)
 
     def local(self, partial: Partial, j: int, rows: Bag) -> Partial:
         """partial ⋈ rows, where `rows` are of the table of occurrence j and are here: SWEEP's local join."""
@@ -178,7 +193,7 @@ class Spj:
         return lambda key: [(take(row), count) for row, count in find(key) if holds(row)]
 
     def merge(self, left: Partial, right: Partial) -> Partial:
-        """left ⋈ right, over disjoint occurrences: by the equalities between them."""
+        """left ⋈ right, over disjoint occurrences: by the clauses between them."""
         a, b = [], []
         for equality in self.view.equalities:
             for (i, mine), (j, theirs) in ((equality.left, equality.right), (equality.right, equality.left)):
@@ -188,10 +203,12 @@ class Spj:
         over = tuple(sorted(left.over + right.over))
         order = self._order(left.over, right.over, over)
         joined = left.bag.join(right.bag, a, b)
-        return Partial(over, joined if order is None else joined.project(order))
+        whole = Partial(over, joined if order is None else joined.project(order))
+        return self._selected(whole, self._met(over, left.over, right.over))
 
     def finish(self, partial: Partial) -> Bag:
-        """Rows of V from a partial over all occurrences."""
+        """Rows of V from a partial over all occurrences. All of P is evaluated, once more if it was joined here: some
+        algorithms put rows together themselves, and some clauses wait for the whole row."""
         assert len(partial.over) == self.n, f"{partial.over} is not all of {self.n} occurrences"
         bag = partial.bag
         for holds in self._residual:
@@ -226,7 +243,22 @@ class Spj:
                     near.append(self._position(over, i, mine))
                     far.append(self.view.occurrences[j].columns.index(theirs))
         assert j not in over, f"occurrence {j} is in {over} already"
-        return _Join(tuple(sorted((*over, j))), tuple(near), tuple(far), self.span(over, j).start)
+        grown = tuple(sorted((*over, j)))
+        return _Join(grown, tuple(near), tuple(far), self.span(over, j).start, self._met(grown, over))
+
+    def _met(self, over: tuple[int, ...], *parts: tuple[int, ...]) -> tuple[Clause, ...]:
+        """The clauses that speak of `over` only, and of more than any of these parts."""
+        return tuple(c for c in self._clauses if c.over <= set(over) and not any(c.over <= set(p) for p in parts))
+
+    def _selected(self, partial: Partial, clauses: Sequence[Clause]) -> Partial:
+        over, bag = partial
+        for clause in clauses:
+            bag = clause.select(bag, self._names(over))
+        return Partial(over, bag)
+
+    def _names(self, over: Iterable[int]) -> list[str]:
+        """The core's columns that rows of a partial have."""
+        return [o.core(c) for o in (self.view.occurrences[i] for i in over) for c in o.columns]
 
     def _order(
         self, left: tuple[int, ...], right: tuple[int, ...], over: tuple[int, ...]

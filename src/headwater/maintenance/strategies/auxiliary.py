@@ -5,16 +5,17 @@ The relations of V are put into K groups. Each group's part of V is materialized
     AVk = π_X(k) σ_P(k) (the relations of group k)                  (2), (3)
     V   = π_X σ_P (AV0 ⋈ AV1 ⋈ … ⋈ AV(K−1))                         (4)
 
-X(k) are the attributes that X or any clause of P needs, P(k) the clauses with attributes of group k only. That is what
-a partial over the group holds; only clauses that are not equalities (θ is <, ≠ …) wait for the whole row, so an AV may
-hold rows that P(k) would leave out. V is the same.
+X(k) are the attributes that X or any clause of P needs, P(k) the clauses with attributes of group k only, whatever they
+compare with (=, <, ≠ …). That is what a partial over the group holds. Only a clause that can fail, such as a division,
+waits for the whole row (`algebra.clauses`); the paper's P has comparisons of attributes and constants only.
 
 A group whose relations no clause joins has a product for its auxiliary view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import ceil
 
 from headwater.algebra.spj import Partial, Spj
@@ -38,17 +39,17 @@ def materialized(setting: StrategySetting, group: Sequence[int]) -> Partial:
 
 def sweep_order(view: Spj, group: Sequence[int], start: int) -> list[int]:
     """The relations of the group, from `start` on as SWEEP goes: to the left, then to the right; but, where it can be
-    had, each joined with one before it."""
-    near: dict[int, set[int]] = {i: set() for i in group}
-    for equality in view.view.equalities:
-        one, other = equality.left[0], equality.right[0]
-        if one in near and other in near:
-            near[one].add(other)
-            near[other].add(one)
+    had, each joined with one before it: by an equality, which finds few rows, or else by any other clause."""
+    equalities = {frozenset((e.left[0], e.right[0])) for e in view.view.equalities}
+    clauses = {frozenset(pair) for pair in view.pairs}
     left = sorted((i for i in group if i < start), reverse=True) + sorted(i for i in group if i > start)
     order = [start]
+
+    def joined(by: set[frozenset[int]]) -> Iterator[int]:
+        return (i for i in left if any(frozenset((i, before)) in by for before in order))
+
     while left:
-        following = next((i for i in left if near[i] & set(order)), left[0])
+        following = next(chain(joined(equalities), joined(clauses), left))
         left.remove(following)
         order.append(following)
     return order
