@@ -94,3 +94,47 @@ def test_groups_follow_light_edges_of_the_graph() -> None:
     """A square: the heavy edge (0, 1) is left out, so 0 and 1 are not put together though they are neighbours."""
     sizes = {(0, 1): 100.0, (1, 2): 1.0, (2, 3): 2.0, (0, 3): 1.0}
     assert appro_partition([1, 1, 1, 1], sizes, 2) == ((0, 3), (1, 2))
+
+
+# Edges for any comparison
+
+
+def triangle(condition: str) -> World:
+    """R and S are joined by an equality, S and T, R and T by whatever is said."""
+    return World.of(
+        {"S1.R": ("A",), "S2.S": ("A", "B"), "S3.T": ("B",)},
+        {"V": f"SELECT R.A, T.B FROM S1.R, S2.S, S3.T WHERE R.A = S.A AND {condition}"},
+        {"S1.R": [(1,), (2,)], "S2.S": [(1, 1), (1, 2), (2, 2)], "S3.T": [(2,), (2,), (3,)]},
+    )
+
+
+def graph(condition: str) -> dict[Edge, float]:
+    world = triangle(condition)
+    return join_graph(world.compiled[0], world.initial)
+
+
+def test_any_comparison_of_two_relations_is_an_edge() -> None:
+    """S.B < T.B: (1, 1) meets 2, 2 and 3, each of the others 3. R.A <> T.B: 1 meets all three, 2 only 3."""
+    assert graph("S.B < T.B AND R.A <> T.B") == {(0, 1): 3.0, (1, 2): 5.0, (0, 2): 4.0}
+
+
+@pytest.mark.parametrize(("theta", "size"), [("<", 5), ("<=", 9), ("<>", 5), (">", 0), (">=", 4), ("=", 4)])
+def test_the_weight_of_an_edge_is_what_its_comparison_leaves(theta: str, size: float) -> None:
+    assert graph(f"S.B {theta} T.B")[1, 2] == size
+
+
+def test_all_clauses_of_two_relations_weigh_together() -> None:
+    """Of the four pairs with R.A <> T.B only (1, 3) has R.A + 1 < T.B."""
+    assert graph("S.B < T.B AND R.A <> T.B AND R.A + 1 < T.B")[0, 2] == 1.0
+
+
+def test_a_clause_of_three_relations_is_no_edge() -> None:
+    assert graph("S.B < T.B AND R.A + S.B < T.B") == {(0, 1): 3.0, (1, 2): 5.0}
+
+
+def test_a_comparison_can_decide_the_groups() -> None:
+    """S is updated as often as R and T together. Only the edge between R and T, 4 against the 5 of S and T, lets them
+    be a group; without it the tree is R - S - T, and every cut leaves one of them alone."""
+    sizes = graph("S.B < T.B AND R.A <> T.B")
+    assert appro_partition([1, 2, 1], sizes, 2) == ((0, 2), (1,))
+    assert appro_partition([1, 2, 1], graph("S.B < T.B"), 2) in (((0, 1), (2,)), ((0,), (1, 2)))

@@ -38,10 +38,10 @@ def appro_partition(frequencies: Sequence[float], sizes: Weights, k: int) -> Gro
 
 
 def join_graph(view: Spj, tables: Mapping[TableName, Bag]) -> dict[Edge, float]:
-    """w2: the size of every two relations that a clause joins, joined. Equalities only: other clauses, for which the
-    paper has edges as well, wait for the whole row here (`auxiliary`). A view whose join graph is not connected has
-    products in it; they weigh what they hold."""
-    edges = {_edge(e.left[0], e.right[0]) for e in view.view.equalities if e.left[0] != e.right[0]}
+    """w2: the size of every two relations of which some clause speaks and of no other, joined by all such clauses. A
+    clause may be any comparison. A view whose join graph is not connected has products in it; they weigh what they
+    hold."""
+    edges = set(view.pairs)
     parts = components(view.n, edges)
     edges |= {_edge(parts[0][0], part[0]) for part in parts[1:]}
     return {edge: float(view.core(edge, tables).bag.total()) for edge in sorted(edges)}
