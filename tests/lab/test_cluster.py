@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 from random import Random
 
 import pytest
 
 from headwater.algebra.bag import Bag
-from headwater.lab.algorithms import factory
 from headwater.lab.checker.levels import Consistency
 from headwater.lab.checker.verdict import check, check_each
 from headwater.lab.histories.history import History
-from headwater.lab.settings.cluster import line
 from headwater.lab.simulation.network import Link, Network, constant, exponential
 from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
 from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
@@ -26,7 +24,6 @@ from headwater.maintenance.strategies.equal_partition import Holder, Home, equal
 from headwater.maintenance.strategies.frequency_partition import frequency_partition
 from headwater.maintenance.strategies.simple_parallel import Route, simple_parallel
 from headwater.maintenance.strategies.sweep import sweep
-from headwater.maintenance.strategies.tree_partition import Groups
 from headwater.model.errors import HeadwaterError
 
 
@@ -250,49 +247,3 @@ def test_a_source_with_two_tables_is_refused() -> None:
     )
     with pytest.raises(HeadwaterError, match="a source of its own"):
         simulate(world, equal_partition(2))
-
-
-def test_frequencies_are_one_for_each_relation() -> None:
-    with pytest.raises(HeadwaterError, match="2 update frequencies for the 5 relations"):
-        simulate(star(0), frequency_partition(2, [1.0, 2.0]))
-
-
-def asked_together(world: World, make: Factory) -> Groups:
-    """The groups, as they show: an update of a relation asks the other sources of its group, and no one else."""
-    rows = {table: next(iter(bag.counts)) for table, bag in world.initial.items()}
-    planned = [PlannedUpdate(100.0 * i, str(t.source), {t: Bag({row: -1})}) for i, (t, row) in enumerate(rows.items())]
-    history = simulate(world.having(planned), make, Conditions(capacity=Capacity(1, constant(1.0))))
-    groups = []
-    for update in history.transactions:
-        asked = {s.source for s in history.services if update.label in s.about}
-        groups.append(tuple(i for i, source in enumerate(world.sources) if source in asked | {update.source}))
-    return tuple(dict.fromkeys(groups))
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_frequency_partition_looks_at_the_frequencies(seed: int) -> None:
-    """On a chain the spanning tree is the chain, so the best partition is the best of all ways to cut it. Frequencies
-    are skewed, so that groups chosen without looking at them are not the best ones."""
-    random = Random(seed)
-    n, k = 7, random.randint(2, 4)
-    world = line(n, seed)
-    frequencies = [1.0 / (1 + rank) ** 2 for rank in random.sample(range(n), n)]
-    cuts = [(0, *cut, n) for cut in combinations(range(1, n), k - 1)]
-    lightest = {cut: min(sum(frequencies[a:b]) for a, b in pairwise(cut)) for cut in cuts}
-    groups = asked_together(world, frequency_partition(k, frequencies))
-    assert sorted(i for group in groups for i in group) == list(range(n))
-    assert len(groups) == k
-    assert min(sum(frequencies[i] for i in group) for group in groups) == pytest.approx(max(lightest.values()))
-
-
-def test_other_frequencies_are_other_groups() -> None:
-    """One relation is updated nearly always: it is a group of its own, wherever it is in the chain."""
-    world = line(6, 0)
-    for busiest in (0, 5):
-        frequencies = [100.0 if i == busiest else 1.0 for i in range(6)]
-        assert (busiest,) in asked_together(world, frequency_partition(2, frequencies))
-    frequencies = [1.0, 1.0, 1.0, 1.0, 1.0, 5.0]
-    assert asked_together(world, frequency_partition(2, frequencies)) == ((0, 1, 2, 3, 4), (5,))
-    assert asked_together(world, frequency_partition(2, frequencies[::-1])) == ((0,), (1, 2, 3, 4, 5))
-    typed = factory("frequency-partition", {"k": "2", "frequencies": "1,1,1,1,1,5"})
-    assert asked_together(world, typed) == ((0, 1, 2, 3, 4), (5,)), "as a person types them"
