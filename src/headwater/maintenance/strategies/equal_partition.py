@@ -43,7 +43,8 @@ from headwater.maintenance.strategies.contract import (
     Update,
     Work,
 )
-from headwater.maintenance.strategies.simple_parallel import Relay, Relayed, Replied, Result, relayed
+from headwater.maintenance.strategies.relay import Relay, Relayed, Replied, relayed
+from headwater.maintenance.strategies.simple_parallel import Result
 from headwater.maintenance.strategies.sweep import process_subquery
 from headwater.maintenance.strategies.threads import Threads, ViewChange
 from headwater.maintenance.strategies.tree_partition import Groups

@@ -29,7 +29,6 @@ from headwater.maintenance.strategies.cluster_naive import pc
 from headwater.maintenance.strategies.contract import (
     WAREHOUSE,
     Answer,
-    Ask,
     Commit,
     Effect,
     Effects,
@@ -41,8 +40,8 @@ from headwater.maintenance.strategies.contract import (
     Strategy,
     StrategySetting,
     Update,
-    weight_of,
 )
+from headwater.maintenance.strategies.relay import Relay, Relayed, Replied, relayed
 from headwater.maintenance.strategies.sweep import view_change
 from headwater.maintenance.strategies.threads import Threads
 
@@ -97,49 +96,6 @@ class Result(NamedTuple):
     @property
     def weight(self) -> int:
         return weight(self.change)
-
-
-class Relayed(NamedTuple):
-    """A question on its way to a source, by way of the home of V."""
-
-    ask: Ask
-
-    @property
-    def weight(self) -> int:
-        return self.ask.question.weight
-
-
-class Replied(NamedTuple):
-    """Its answer."""
-
-    answer: Answer
-
-    @property
-    def weight(self) -> int:
-        return weight_of(self.answer.value)
-
-
-class Relay:
-    """The home of V, between the PCs and the sources. The channels to both keep their order, so what a source said
-    first is heard first."""
-
-    def __init__(self) -> None:
-        self._asked: dict[int, tuple[Node, int]] = {}
-        self._next = 0
-
-    def ask(self, sender: Node, relayed: Relayed) -> Effect:
-        self._next += 1
-        self._asked[self._next] = (sender, relayed.ask.ticket)
-        return relayed.ask._replace(ticket=self._next)
-
-    def answer(self, answer: Answer) -> Effect:
-        asker, ticket = self._asked.pop(answer.ticket)
-        return Send(asker, Replied(answer._replace(ticket=ticket)))
-
-
-def relayed(effects: Iterable[Effect]) -> list[Effect]:
-    """The same effects, questions by way of the home."""
-    return [Send(WAREHOUSE, Relayed(e)) if isinstance(e, Ask) else e for e in effects]
 
 
 # The PCs
