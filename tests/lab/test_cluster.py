@@ -14,7 +14,7 @@ from headwater.lab.checker.levels import Consistency
 from headwater.lab.checker.verdict import check, check_each
 from headwater.lab.histories.history import History
 from headwater.lab.simulation.network import Link, Network, constant, exponential
-from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate
+from headwater.lab.simulation.simulator import Capacity, Conditions, Simulation, simulate, simulate_views
 from headwater.lab.worlds.workload import Mix, chain, every, in_turn, poisson, updates, weighted
 from headwater.lab.worlds.world import PlannedUpdate, World, after, table_name
 from headwater.maintenance.strategies.auxiliary import equal_groups, materialized, sweep_order
@@ -116,17 +116,14 @@ def two_views(second: str) -> World:
     return World.of(tables, views, {t: [(1,)] for t in tables})
 
 
-def naive(world: World, conditions: Conditions) -> History:
-    return Simulation(world, cluster_naive([world.setting(0), world.setting(1)]), conditions).run()
-
-
 SLOW_MV1 = Conditions(capacities={"S2": Capacity(service=constant(9.0))})
 
 
 def test_naive_homes_are_complete_each_and_not_together() -> None:
     """One update of R changes both views; MV2 is done first."""
     world = two_views("SELECT R.A FROM S1.R JOIN S3.T ON R.A = T.A")
-    history = naive(world.having([PlannedUpdate(0.0, "S1", {table_name("S1.R"): Bag.of([(1,)])})]), SLOW_MV1)
+    planned = [PlannedUpdate(0.0, "S1", {table_name("S1.R"): Bag.of([(1,)])})]
+    history = simulate_views(world.having(planned), cluster_naive, SLOW_MV1)
     assert [state.changes[0][0] for state in history.states] == ["MV2", "MV1"]
     assert all(verdict.level is Consistency.COMPLETE for verdict in check_each(history).values())
     assert check(history).level is Consistency.CONVERGENCE
@@ -141,7 +138,7 @@ def test_the_papers_example_is_harmless_where_sources_are_independent() -> None:
         PlannedUpdate(0.0, "S1", {table_name("S1.R"): one}),
         PlannedUpdate(1.0, "S3", {table_name("S3.T"): other}),
     ]
-    history = naive(world.having(planned), SLOW_MV1)
+    history = simulate_views(world.having(planned), cluster_naive, SLOW_MV1)
     assert [state.changes[0][0] for state in history.states] == ["MV2", "MV1"]
     assert check(history).level is Consistency.COMPLETE
 

@@ -93,10 +93,9 @@ class _Player:
         world = script.world
         self.script = script
         self.strategy = factory(world.setting())
-        content = {spj.name: spj.evaluate(world.initial) for spj in world.compiled}
-        self.history = History(world.columns, world.views, world.initial, content)
+        self.history = History(world.columns, world.views, world.initial, world.content)
         self.played = Played(self.history)
-        self.views = dict(content)
+        self.views = dict(world.content)
         self.now = 0.0
         self.flying: list[_Flying] = []
         self.waiting: list[_Waiting] = []

@@ -32,6 +32,7 @@ from headwater.maintenance.strategies.contract import (
     Send,
     Strategy,
     Update,
+    ViewsFactory,
     Wake,
     Work,
     kind_of,
@@ -71,6 +72,11 @@ class Conditions:
 def simulate(world: World, factory: Factory, conditions: Conditions | None = None, seed: int = 0) -> History:
     """Run one strategy for the first view of a world."""
     return Simulation(world, factory(world.setting()), conditions or Conditions(), seed).run()
+
+
+def simulate_views(world: World, factory: ViewsFactory, conditions: Conditions | None = None, seed: int = 0) -> History:
+    """Run one strategy for all views of a world."""
+    return Simulation(world, factory(world.settings), conditions or Conditions(), seed).run()
 
 
 class _Server:

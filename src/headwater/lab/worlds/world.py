@@ -12,9 +12,9 @@ from headwater.algebra.bag import Bag, Row
 from headwater.algebra.parse import define, parse_views
 from headwater.algebra.spj import Spj
 from headwater.algebra.view import ViewDefinition
-from headwater.maintenance.strategies.contract import Node, StrategySetting, Update
+from headwater.maintenance.strategies.contract import WAREHOUSE, Node, StrategySetting, Update
 from headwater.model.errors import UnknownName
-from headwater.model.names import SourceName, TableName, ViewName
+from headwater.model.names import SourceName, TableName, ViewName, view_table
 from headwater.model.schema import Column, TableSchema
 
 
@@ -53,17 +53,28 @@ class World:
 
     @cached_property
     def compiled(self) -> tuple[Spj, ...]:
-        return tuple(Spj(view, self.columns) for view in self.views)
+        columns = {**self.columns, **{view_table(view.name): view.columns for view in self.views}}
+        return tuple(Spj(view, columns) for view in self.views)
 
     @cached_property
     def content(self) -> Mapping[str, Bag]:
-        """The views at the beginning."""
-        return {spj.name: spj.evaluate(self.initial) for spj in self.compiled}
+        """The views at the beginning, each after those that it reads."""
+        held, found = dict(self.initial), dict[str, Bag]()
+        for spj in self.compiled:
+            found[spj.name] = held[view_table(spj.name)] = spj.evaluate(held)
+        return found
 
     def setting(self, view: int = 0) -> StrategySetting:
-        """What a strategy for one of the views knows at the beginning."""
+        """What a strategy for one of the views knows at the beginning. Views that it reads are at the warehouse."""
         spj = self.compiled[view]
-        return StrategySetting(spj, tuple(str(t.source) for t in spj.tables), self.initial)
+        homes = tuple(WAREHOUSE if t.is_view else str(t.source) for t in spj.tables)
+        read = {t: self.content[t.table] for t in spj.tables if t.is_view}
+        return StrategySetting(spj, homes, {**self.initial, **read} if read else self.initial)
+
+    @property
+    def settings(self) -> tuple[StrategySetting, ...]:
+        """What a strategy for all of the views knows at the beginning."""
+        return tuple(self.setting(i) for i in range(len(self.views)))
 
     def having(self, transactions: Iterable[PlannedUpdate]) -> World:
         """The same world, where these happen. What has been computed of it stays: no transaction is in it."""

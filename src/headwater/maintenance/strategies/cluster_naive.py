@@ -6,7 +6,7 @@ each other, and each commits when it is done.
 Each view is complete; all together converge, no more. An update that concerns two views is finished at one home before
 the other, and what readers then see of both is a state that the sources never had. The paper's example, a later update
 that is finished first at another home, is harmless if the two are of different sources: another serial order explains
-it.
+it. If they are of one source, it is such a state.
 """
 
 from __future__ import annotations
@@ -15,10 +15,17 @@ from collections.abc import Sequence
 
 from headwater.maintenance.strategies.contract import WAREHOUSE, Node, Strategy, StrategySetting
 from headwater.maintenance.strategies.sweep import Sweep
+from headwater.model.errors import HeadwaterError
 
 
 def cluster_naive(settings: Sequence[StrategySetting]) -> Strategy:
     """The i-th view is at home at PC i. A source tells every home whose view it is in."""
+    for setting in settings:
+        if setting.view.view.parents:
+            raise HeadwaterError(
+                f"{setting.view.name} reads {setting.view.view.parents[0]}, which is at home elsewhere",
+                "homes that do not talk to each other cannot maintain a view over views: use simple_parallel_views",
+            )
     homes = {pc(i): setting for i, setting in enumerate(settings)}
 
     def notified(source: Node) -> tuple[Node, ...]:

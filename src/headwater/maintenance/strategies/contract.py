@@ -208,7 +208,8 @@ class Strategy:
 
 @dataclass(frozen=True)
 class StrategySetting:
-    """What a strategy knows when it begins: the view, at which source each occurrence is, and what was there.
+    """What a strategy knows when it begins: the view, at which source each occurrence is, and what was there. A view
+    that it reads is an occurrence at the warehouse.
 
     `tables` are the initial contents; only what an algorithm materializes may be computed from them (the view itself,
     auxiliary views): anything else must be asked for. `types` are the columns', in the order of the tables', where the
@@ -231,3 +232,5 @@ class StrategySetting:
 
 
 Factory = Callable[[StrategySetting], Strategy]
+ViewsFactory = Callable[[Sequence[StrategySetting]], Strategy]
+"""For several views at once."""
