@@ -156,7 +156,8 @@ ALGORITHMS: Mapping[str, Algorithm] = {
         ),
     )
 }  # fmt: skip
-"""The naive cluster algorithm is SWEEP, once per view: `cluster_naive`, for several views at once."""
+"""Each for one view. For several at once there are the naive cluster algorithm, which is SWEEP once per view
+(`cluster_naive`), and the simple parallel one (`simple_parallel_views`)."""
 
 FAULTY: Mapping[str, Make] = {
     "sweep-without-compensation": lambda o: no_compensation,

@@ -6,11 +6,13 @@ necessary.
     no negative counters  deletions of rows that are not there yet are dropped        PVM, section 3.3.3, figure 12
     out of order          some commits change places with the next one                PVM, section 4.2
     messages lost         SWEEP on channels that lose messages                        PVM, assumption 1
+    no timestamps         several views: whichever update is evaluated first          Cluster, section 3.1
+    no topological order  several views: none waits for those that it reads           Cluster, section 3.1
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,9 +31,12 @@ from headwater.maintenance.strategies.contract import (
     Strategy,
     StrategySetting,
     Update,
+    ViewsFactory,
     Wake,
 )
 from headwater.maintenance.strategies.pvm import AtOnce, Pvm, pvm
+from headwater.maintenance.strategies.simple_parallel import Evaluators, Home, Route, States, simple_parallel_views
+from headwater.maintenance.strategies.stamped_queue import Stamped
 from headwater.maintenance.strategies.sweep import Sweep, sweep
 
 
@@ -149,6 +154,32 @@ class _Swapped:
                 done += [effect, *self.waiting]
                 self.waiting.clear()
         return done
+
+
+def no_timestamps(k: int) -> ViewsFactory:
+    """The simple parallel algorithm for several views, but whatever is evaluated goes into its views at once."""
+    return lambda settings: _with_home(_Unstamped, settings, k)
+
+
+class _Unstamped(Home):
+    def next_shown(self) -> Stamped | None:
+        return next((stamped for stamped in self.queue.waiting if stamped.evaluated), None)
+
+
+def no_topological_order(k: int) -> ViewsFactory:
+    """The same, but a view does not wait for those that it reads, and is evaluated without their changes."""
+    return lambda settings: _with_home(_Unordered, settings, k)
+
+
+class _Unordered(Home):
+    def may_evaluate(self, view: str, stamped: Stamped) -> bool:
+        return True
+
+
+def _with_home(home: type[Home], settings: Sequence[StrategySetting], k: int) -> Strategy:
+    strategy = simple_parallel_views(k)(settings)
+    wrong = home(settings, k, Evaluators(settings, Route.THROUGH_HOME), States.ONE_PER_UPDATE)
+    return replace(strategy, processes={**strategy.processes, WAREHOUSE: wrong})
 
 
 BUSY = Conditions(capacity=Capacity(q=4, service=exponential(1.0)))

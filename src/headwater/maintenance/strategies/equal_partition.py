@@ -234,7 +234,9 @@ class Holder:
     def _passing(self, token: Token) -> list[Effect]:
         """Step 2: join and hand on, or back home."""
         if token.origin == self._place.node:
-            return [Send(WAREHOUSE, Result(token.label, self.setting.view.finish(token.partial)))]
+            return [
+                Send(WAREHOUSE, Result(self.setting.view.name, token.label, self.setting.view.finish(token.partial)))
+            ]
         if token.before[self._place.group] > self._merged:
             self._tokens.append(token)
             return []
