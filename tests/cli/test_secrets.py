@@ -84,6 +84,7 @@ def test_the_parts_may_be_settings_of_their_own(tmp_path: Path, monkeypatch: pyt
         ('kind = "oracle"', "unknown kind of source 'oracle'"),
         ('kind = "sqlite"\nurl = "postgresql://u@h/d"', "kind"),
         ('password = "ab/c"', "no url"),
+        ('url = "sqlite:///a.db"\ndelay_ms = "soon"', "milliseconds"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused_without_repeating_them(

@@ -43,7 +43,7 @@ def connected() -> duckdb.DuckDBPyConnection:
 
 @atexit.register
 def _end() -> None:
-    """Threads of others outlive this module when Python ends; an engine that they keep alive complains on the screen."""
+    """Threads of others outlive this module when Python ends; an engine that they keep alive complains on screen."""
     for engine in _started.values():
         engine.close()
     _started.clear()

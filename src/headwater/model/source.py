@@ -58,12 +58,15 @@ TRANSACTIONS = pa.schema(
 )
 
 __all__ = [
-    "COUNT", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
+    "COUNT", "DELAY", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
     "Capture", "Chunk", "CommitTimes", "Poll", "Question", "Source", "SourceSpec",
 ]  # fmt: skip
 
 MISSING = "missing"
 """The option that names an environment variable which is not set; connecting needs it."""
+
+DELAY = "delay_ms"
+"""The option that makes every question take longer, by so many milliseconds."""
 
 CommitTimes = tuple[dt.datetime, dt.datetime]
 """When the first and the last of the transactions that are told as one were committed."""

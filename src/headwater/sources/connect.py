@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.model.errors import ConfigError
-from headwater.model.source import MISSING, Source, SourceSpec
+from headwater.model.source import DELAY, MISSING, Source, SourceSpec
 
 
 def _memory(spec: SourceSpec) -> Source:
@@ -41,6 +41,12 @@ ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
 }
 
 
+def far(source: Source, seconds: float) -> Source:
+    from headwater.sources.far import FarSource
+
+    return FarSource(source, seconds)
+
+
 def connect(spec: SourceSpec) -> Source:
     """An adapter object for this source. It connects when first asked something."""
     missing = [value for key, value in spec.options if key == MISSING]
@@ -58,4 +64,5 @@ def connect(spec: SourceSpec) -> Source:
         what = f"unknown kind {scheme!r}" if separator else "a URL without a scheme"
         known = ", ".join(f"{name}://" for name in ADAPTERS if name != "clock")
         raise ConfigError(f"source {spec.name} has {what}", f"use one of: {known}")
-    return adapter(spec)
+    delay = float(dict(spec.options).get(DELAY, 0))
+    return far(adapter(spec), delay / 1000) if delay else adapter(spec)

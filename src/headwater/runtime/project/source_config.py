@@ -2,6 +2,7 @@
 
     url = "postgresql://reader:${SHOP_PASSWORD}@db.example/shop"
     kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
+    delay_ms = 20               every question takes so much longer: to see what a source far away would cost
 
 A variable in the user, password, host or database part of a url may hold any characters: it is percent-encoded here.
 One that is not set matters to those who connect: the spec then carries its name (`missing`), and connecting says so.
@@ -18,14 +19,14 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
-from headwater.model.source import MISSING, SourceSpec
+from headwater.model.source import DELAY, MISSING, SourceSpec
 from headwater.runtime.project.secrets import remember
 
 SCHEMES = ("postgresql", "postgres", "sqlite", "memory")
 SERVERS = ("postgresql", "postgres")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
-_KEYS = ("url", "kind", *_PARTS)
+_KEYS = ("url", "kind", *_PARTS, DELAY)
 _ENCODE = "write it percent-encoded (@ is %40, / is %2F, : is %3A), or give it as a setting of its own: password = …"
 
 
@@ -51,7 +52,7 @@ def source_spec(name: str, settings: Any, path: Path) -> SourceSpec:
         _check(url, scheme, settings, where)
     if scheme == "sqlite":
         url = f"sqlite:///{path.parent / url.removeprefix('sqlite:///')}"  # four slashes: an absolute path
-    options = (*parts.items(), *((MISSING, variable) for variable in dict.fromkeys(missing)))
+    options = (*parts.items(), *_delay(settings, where), *((MISSING, variable) for variable in dict.fromkeys(missing)))
     return SourceSpec(SourceName(name), url, options)
 
 
@@ -135,6 +136,15 @@ def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> No
     if "@" in host or "@" in path:
         # a message of the driver would take a piece of the password for the host and name it
         raise ConfigError(f"the url of {where} has an @ or a / that must be encoded, in the password perhaps", _ENCODE)
+
+
+def _delay(settings: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
+    if DELAY not in settings:
+        return []
+    said = settings[DELAY]
+    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= 60_000:
+        raise ConfigError(f"{DELAY} in {where} must be a number of milliseconds from 0 to 60000", "correct it")
+    return [(DELAY, str(said))]
 
 
 def _part(key: str, value: Any, where: str, missing: list[str]) -> str:
