@@ -33,6 +33,8 @@ from headwater.model.errors import HeadwaterError
 from headwater.model.names import ViewName
 
 OPTION = "auxiliary"
+KEEPING = (OPTION, "groups")
+"""The options that say what is kept beside a view: they are no part of what it is."""
 
 
 def defined(
@@ -43,10 +45,19 @@ def defined(
 ) -> list[ViewDefinition]:
     """The view, after the views that are kept for it, if it wants any. What is wrong with it is said of what was
     written."""
+    if parsed.options.get(OPTION, "none").lower() != "auto":
+        return [define(parsed, catalog, views, names)]
+    return [view for _, view in taken_apart(parsed, catalog, views, names)]
+
+
+def taken_apart(
+    parsed: ParsedView, catalog: Catalog, views: Mapping[ViewName, ViewDefinition], names: Iterable[str]
+) -> list[tuple[ParsedView, ViewDefinition]]:
+    """The view after its parts, each as if it had been written so; the view alone if it has none."""
     whole = define(parsed, catalog, views, names)
-    if parsed.options.get(OPTION, "none").lower() != "auto" or whole.level is Level.PERIODIC:
-        return [whole]
-    known, found = dict(views), list[ViewDefinition]()
+    if whole.level is Level.PERIODIC:
+        return [(parsed, whole)]
+    known, found = dict(views), list[tuple[ParsedView, ViewDefinition]]()
 
     def kept(part: ParsedView) -> bool:
         try:
@@ -55,20 +66,25 @@ def defined(
             return False  # of no meaning by itself
         if view.aggregation is None:
             return False
-        if any(name.lower() == view.name.lower() for name in (*names, *known)):
-            raise parsed.option_error(
-                OPTION, f"what is kept for it would be called {view.name}, and so is another view", "rename that one"
-            )
+        check_free(parsed, view.name, (*names, *known))
         known[view.name] = view
-        found.append(view)
+        found.append((part, view))
         return True
 
     rest = _Parts(parsed, kept).rest()
     try:
         over = define(rest, catalog, known, [*names, *known])
     except HeadwaterError:
-        return [whole]  # it says something that only the whole query knows
-    return [*found, over] if found and over.columns == whole.columns else [whole]
+        return [(parsed, whole)]  # it says something that only the whole query knows
+    return [*found, (rest, over)] if found and over.columns == whole.columns else [(parsed, whole)]
+
+
+def check_free(parsed: ParsedView, name: str, names: Iterable[str]) -> None:
+    """That no other view is called what a view kept for this one would be called."""
+    if any(other.lower() == name.lower() for other in names):
+        raise parsed.option_error(
+            OPTION, f"what is kept for it would be called {name}, and so is another view", "rename that one"
+        )
 
 
 class _Parts:
@@ -167,12 +183,18 @@ class _Parts:
         return name
 
     def _view(self, name: str, query: exp.Expr, more: Mapping[str, str] = MappingProxyType({})) -> ParsedView:
-        """As if it had been written so: its statement is stored, and read again by the next run."""
-        options = {key: value for key, value in self._parsed.options.items() if key != OPTION} | dict(more)
-        text = query.sql(dialect="spark", pretty=True)
-        (made,) = parse_views(f"CREATE MATERIALIZED VIEW {name} AS\n{text}", self._parsed.file)
-        written = self._parsed
-        return replace(made, options=options, line=written.line, option_lines=written.option_lines)
+        return restated(self._parsed, name, query, more)
+
+
+def restated(
+    written: ParsedView, name: str, query: exp.Expr | str, more: Mapping[str, str] = MappingProxyType({})
+) -> ParsedView:
+    """Another query in place of the one that was written, as if it had been: its statement is stored, and read again by
+    the next run."""
+    options = {key: value for key, value in written.options.items() if key not in KEEPING} | dict(more)
+    text = query if isinstance(query, str) else query.sql(dialect="spark", pretty=True)
+    (made,) = parse_views(f"CREATE MATERIALIZED VIEW {name} AS\n{text}", written.file)
+    return replace(made, options=options, line=written.line, option_lines=written.option_lines)
 
 
 def _over_outputs(condition: exp.Expr, groups: exp.Select) -> exp.Expr:
@@ -215,10 +237,14 @@ def _mentions(query: exp.Expr, one: exp.CTE) -> list[exp.Table]:
 
 def _over(name: str, outputs: Sequence[str], order: Order = ()) -> exp.Select:
     """A query of a view's columns, in an order."""
-    made = exp.select(*(exp.column(o, quoted=True) for o in outputs)).from_(exp.to_table(name))
+    return in_shown_order(exp.select(*(exp.column(o, quoted=True) for o in outputs)).from_(exp.to_table(name)), order)
+
+
+def in_shown_order(query: exp.Select, order: Order) -> exp.Select:
+    """The query, with the ORDER BY that was taken off it."""
     for column, down, first in order:
-        made = made.order_by(exp.Ordered(this=exp.column(column, quoted=True), desc=down, nulls_first=first))
-    return made
+        query = query.order_by(exp.Ordered(this=exp.column(column, quoted=True), desc=down, nulls_first=first))
+    return query
 
 
 def _called(one: exp.CTE) -> exp.Expr:

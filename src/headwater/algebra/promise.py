@@ -1,7 +1,7 @@
 """What a view promises: its options, and what may be promised over the views it reads.
 
     consistency = 'complete' [, every = N] | 'strong' | 'periodic', schedule = '…' | 'convergent'
-    auxiliary = 'none' | 'auto'
+    auxiliary = 'none' | 'auto' | 'equal' | 'frequency' | 'all' [, groups = K]
 
 A view cannot promise more than what it reads, because its states are made of the states of those:
 
@@ -26,11 +26,13 @@ from headwater.model.consistency import Level
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.schedule import parse_schedule
 
-OPTIONS = ("consistency", "every", "schedule", "auxiliary")
+OPTIONS = ("consistency", "every", "schedule", "auxiliary", "groups")
 KEPT_FOR = "kept_for"
 """In the stored statement of a view that nobody wrote."""
-AUXILIARY = ("none", "auto")
-"""The values of `auxiliary`: what is kept beside the view to maintain it (`auxiliary.py`)."""
+AUXILIARY = ("none", "auto", "equal", "frequency", "all")
+"""The values of `auxiliary`: what is kept beside the view to maintain it (`maintenance/keeping`)."""
+GROUPED = ("equal", "frequency")
+"""Those that put the tables of a view into groups."""
 LEVELS = tuple(level.value for level in Level)
 """The values of `consistency`; the first is the default."""
 MOST = 1_000_000_000
@@ -73,6 +75,7 @@ def promised(parsed: ParsedView) -> Promise:
     if kept.lower() not in AUXILIARY:
         where = f"of view {parsed.name} at {parsed.option_place('auxiliary')}"
         raise UnknownName("value of option auxiliary", kept, AUXILIARY, where)
+    _check_groups(parsed, kept.lower())
     level = Level(said.lower())
     if "every" in options and level is not Level.COMPLETE:
         raise parsed.option_error(
@@ -94,6 +97,20 @@ def promised(parsed: ParsedView) -> Promise:
             "add schedule = '10 minutes', or cron fields: schedule = '0 3 * * *'",
         )
     return Promise(level, _every(parsed), _schedule(parsed))
+
+
+def _check_groups(parsed: ParsedView, kept: str) -> None:
+    text = parsed.options.get("groups", "1")
+    if not re.fullmatch(r"\+?[0-9]{1,4}", text) or not int(text):
+        raise parsed.option_error(
+            "groups", f"option groups = {text} is not a number of groups", "write a whole number from 1 on: groups = 2"
+        )
+    if "groups" in parsed.options and "auxiliary" in parsed.options and kept not in GROUPED:
+        raise parsed.option_error(
+            "groups",
+            f"option groups is for auxiliary = 'equal' and 'frequency', and here it is '{kept}'",
+            "remove groups, or choose one of these",
+        )
 
 
 def _every(parsed: ParsedView) -> int:

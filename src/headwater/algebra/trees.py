@@ -181,9 +181,7 @@ def _as_written(query: exp.Expr, names: Names) -> str:
     """The query, with every table under its full name: Spark itself finds out what its columns mean."""
     query = query.copy()
     whole: list[tuple[tuple[str, ...], str]] = []
-    for table in list(query.find_all(exp.Table)):
-        if isinstance(table.this, exp.Func) or with_of(table) is not None:
-            continue
+    for table in table_mentions(query):
         schema = names.table(table)
         parts = tuple(part.name for part in table.parts)
         if not table.alias:
@@ -203,6 +201,12 @@ def _as_written(query: exp.Expr, names: Names) -> str:
     return spark_sql(query)
 
 
+def table_mentions(query: exp.Expr) -> list[exp.Table]:
+    """The names in a query that are tables or views: no functions, and no queries of WITH."""
+    found = [t for t in query.find_all(exp.Table) if not isinstance(t.this, exp.Func)]
+    return [t for t in found if with_of(t) is None]
+
+
 def with_of(table: exp.Table) -> exp.Expr | None:
     """The WITH, of this query or one around it, that has a query of this name; None if the name means another thing."""
     around: exp.Expr | None = table if len(table.parts) == 1 else None
@@ -216,8 +220,7 @@ def with_of(table: exp.Table) -> exp.Expr | None:
 
 def view_mentions(query: exp.Expr) -> list[exp.Table]:
     """The names of one part in a query that are no queries of WITH: views."""
-    found = (t for t in query.find_all(exp.Table) if not isinstance(t.this, exp.Func))
-    return [t for t in found if len(t.parts) == 1 and with_of(t) is None]
+    return [t for t in table_mentions(query) if len(t.parts) == 1]
 
 
 def _from_tree(root: Relation, called: list[str], built: Built) -> str:
@@ -225,4 +228,4 @@ def _from_tree(root: Relation, called: list[str], built: Built) -> str:
     return f"SELECT {', '.join(chosen)} FROM ({rendered(root)}) AS v_"
 
 
-__all__ = ["TreeView", "said", "tree_view", "view_mentions", "with_conditions", "with_of"]
+__all__ = ["TreeView", "said", "table_mentions", "tree_view", "view_mentions", "with_conditions", "with_of"]

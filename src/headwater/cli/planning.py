@@ -125,7 +125,7 @@ def make_plan(warehouse: Warehouse) -> ProjectPlan:
             reachable.append(name)
         except HeadwaterError as error:
             plan.failed(error)
-    views = _defined(warehouse, reachable, plan)
+    views = _defined(warehouse, plan)
     planned: dict[ViewName, ViewPlan] = {}
     for view in views:
         try:
@@ -143,22 +143,23 @@ def make_plan(warehouse: Warehouse) -> ProjectPlan:
     return plan
 
 
-def _defined(warehouse: Warehouse, reachable: Sequence[SourceName], plan: ProjectPlan) -> list[ViewDefinition]:
+def _defined(warehouse: Warehouse, plan: ProjectPlan) -> list[ViewDefinition]:
     from headwater.algebra.auxiliary import OPTION, defined
+    from headwater.maintenance.keeping.choose import auxiliary_of, define_each
+    from headwater.runtime.project.keeping import keeping_of
 
-    views: dict[ViewName, ViewDefinition] = {}
     everything = _parsed(warehouse, plan)
+    keeping = keeping_of(warehouse.config, warehouse.storage, everything)
+    made = define_each(everything, warehouse.catalog, keeping=keeping)
+    for error in made.errors.values():
+        plan.failed(error)
+    names = [p.name for p in everything]
     for parsed in everything:
-        try:
-            names = [p.name for p in everything]
-            found = defined(parsed, warehouse.catalog, views, names)
-            if OPTION not in parsed.options:
-                again = partial(defined, catalog=warehouse.catalog, views=views, names=names)
-                plan.warnings += _would_keep(parsed, again)
-            views |= {view.name: view for view in found}
-        except HeadwaterError as error:
-            plan.failed(error)
-    return list(views.values())
+        if OPTION not in parsed.options and auxiliary_of(parsed, keeping) == "none":
+            others = {name: view for name, view in made.views.items() if view.kept_for is None}
+            again = partial(defined, catalog=warehouse.catalog, views=others, names=names)
+            plan.warnings += _would_keep(parsed, again)
+    return list(made.views.values())
 
 
 def _would_keep(parsed: ParsedView, define: Callable[[ParsedView], list[ViewDefinition]]) -> list[str]:

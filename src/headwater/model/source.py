@@ -58,12 +58,15 @@ TRANSACTIONS = pa.schema(
 )
 
 __all__ = [
-    "COUNT", "DELAY", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
+    "ASK", "COUNT", "DELAY", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
     "Capture", "Chunk", "CommitTimes", "Poll", "Question", "Source", "SourceSpec",
 ]  # fmt: skip
 
 MISSING = "missing"
 """The option that names an environment variable which is not set; connecting needs it."""
+
+ASK = "ask"
+"""The option that says, with the value false, that a source is not to be asked once its tables were loaded."""
 
 DELAY = "delay_ms"
 """The option that makes every question take longer, by so many milliseconds."""
@@ -86,6 +89,11 @@ class SourceSpec:
     def owner(self) -> str:
         """The project that capture is installed, trimmed and removed for: its warehouse's identity."""
         return dict(self.options).get("owner", "")
+
+    @property
+    def asked(self) -> bool:
+        """Whether the source may be asked while views are maintained; else only when they are loaded."""
+        return dict(self.options).get(ASK, "true") != "false"
 
     @property
     def owner_label(self) -> str:

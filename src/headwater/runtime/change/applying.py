@@ -55,7 +55,7 @@ def plan_apply(project: Project) -> ApplyPlan:
     from headwater.runtime.change.maintained import views_of_project
 
     cut = project.cut(create=True)
-    defined = views_of_project(project.config, project.catalog)
+    defined = views_of_project(project.config, project.catalog, project.storage)
     views = defined.views
     if not views and defined.errors:
         raise next(iter(defined.errors.values()))

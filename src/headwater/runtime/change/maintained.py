@@ -7,30 +7,24 @@ differs from views/. `apply` makes the difference go away.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headwater.algebra import in_order, parse_views
-from headwater.algebra.auxiliary import defined as define_parts
 from headwater.algebra.parse import ParsedView
 from headwater.algebra.view import ViewDefinition
-from headwater.model.errors import HeadwaterError, ViewSqlError
+from headwater.maintenance.keeping.choose import Defined, define_each
+from headwater.maintenance.keeping.copies import asked_tables
+from headwater.model.errors import ConfigError, HeadwaterError, ViewSqlError
 from headwater.model.names import ViewName
 from headwater.runtime.change.left_alone import check_left_alone
 from headwater.runtime.project.about import read_about
 from headwater.runtime.project.catalog import SourceCatalog, read_views
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.fingerprints import fingerprints
+from headwater.runtime.project.keeping import keeping_of
 from headwater.runtime.project.plan import PlanView, ViewPlan
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, ViewState
-
-
-@dataclass(frozen=True)
-class Defined:
-    """Views that mean something over the sources as they are, and what is wrong with the others."""
-
-    views: dict[ViewName, ViewDefinition] = field(default_factory=dict)
-    errors: dict[ViewName, HeadwaterError] = field(default_factory=dict)
 
 
 def maintained_views(storage: Storage, cut: Cut, catalog: SourceCatalog) -> Defined:
@@ -40,22 +34,7 @@ def maintained_views(storage: Storage, cut: Cut, catalog: SourceCatalog) -> Defi
         statement = _statement(storage, name, state)
         if statement:
             parsed += parse_views(statement, f"{state.folder}/view.json")
-    return define_each(in_order(parsed), catalog, {})
-
-
-def define_each(
-    parsed: Sequence[ParsedView], catalog: SourceCatalog, known: Mapping[ViewName, ViewDefinition]
-) -> Defined:
-    """Each view by itself: one that does not resolve keeps no other from being maintained, but for those that read
-    it."""
-    names = [*known, *(one.name for one in parsed)]
-    found, errors = dict(known), dict[ViewName, HeadwaterError]()
-    for one in parsed:
-        try:
-            found |= {view.name: view for view in define_parts(one, catalog, found, names)}
-        except HeadwaterError as error:
-            errors[ViewName(one.name)] = error
-    return Defined({name: view for name, view in found.items() if name not in known}, errors)
+    return define_each(in_order(parsed), catalog)
 
 
 @dataclass(frozen=True)
@@ -67,9 +46,10 @@ class ToRun:
     notes: list[str]
 
 
-def views_of_project(config: Config, catalog: SourceCatalog) -> Defined:
-    """The views of views/, each by itself."""
-    return define_each(read_views(config), catalog, {})
+def views_of_project(config: Config, catalog: SourceCatalog, storage: Storage) -> Defined:
+    """The views of views/, each by itself, after what is kept for it."""
+    parsed = read_views(config)
+    return define_each(parsed, catalog, keeping=keeping_of(config, storage, parsed))
 
 
 def changed_views(cut: Cut, plans: Mapping[ViewName, ViewPlan], defined: Defined) -> list[ViewName]:
@@ -81,7 +61,7 @@ def changed_views(cut: Cut, plans: Mapping[ViewName, ViewPlan], defined: Defined
 def to_apply(plan: PlanView, config: Config, catalog: SourceCatalog, maintained: tuple[Storage, Cut]) -> ToRun:
     """What views/ says."""
     storage, cut = maintained
-    defined = views_of_project(config, catalog)
+    defined = views_of_project(config, catalog, storage)
     plans, refused = plan_each(plan, defined.views, catalog)
     errors = {**defined.errors, **refused}
     if errors and not plans:
@@ -97,13 +77,17 @@ def to_go_on(plan: PlanView, config: Config, catalog: SourceCatalog, maintained:
     notes, new = list[str](), Defined()
     try:
         parsed = read_views(config)
-        differs = _differences(cut, parsed, define_each(parsed, catalog, {}), catalog)
-        new = define_each([one for one in parsed if ViewName(one.name) not in cut.views], catalog, known.views)
+        keeping = keeping_of(config, storage, parsed)
+        differs = _differences(cut, parsed, define_each(parsed, catalog, keeping=keeping), catalog)
+        unknown = [one for one in parsed if ViewName(one.name) not in cut.views]
+        new = define_each(unknown, catalog, known.views, keeping)
     except HeadwaterError as error:
         differs = [f"views/ cannot be read: {error.what}"]
     if differs:
         notes.append(f"views/ is not what is maintained: {'; '.join(differs)}. 'headwater apply' makes it so")
     plans, refused = plan_each(plan, {**known.views, **new.views}, catalog)
+    refused |= _asking(plans, config)
+    plans = {name: plan for name, plan in plans.items() if name not in refused}
     errors = {**known.errors, **new.errors, **refused}
     notes += [f"view {name}: {error.what}" for name, error in errors.items()]
     return ToRun(plans, errors, notes)
@@ -124,6 +108,20 @@ def plan_each(
         except HeadwaterError as error:
             errors[name] = error
     return plans, errors
+
+
+def _asking(plans: Mapping[ViewName, ViewPlan], config: Config) -> dict[ViewName, HeadwaterError]:
+    """Views that were loaded before a source was not to be asked any more, and would ask it."""
+    found: dict[ViewName, HeadwaterError] = {}
+    for name, plan in plans.items():
+        asked = sorted(t for t in asked_tables(plan.view) if t.source in config.unasked)
+        if asked:
+            found[name] = ConfigError(
+                f"view {name} asks {asked[0]} with every batch, and source {asked[0].source} is not to be asked"
+                " (ask = false)",
+                "run 'headwater apply': it loads the view with what it needs kept beside it",
+            )
+    return found
 
 
 def _differences(cut: Cut, parsed: Sequence[ParsedView], defined: Defined, catalog: SourceCatalog) -> list[str]:

@@ -36,7 +36,7 @@ class ProjectPlanner:
         catalog, cut = SourceCatalog(config), self._ledger.cut
         try:
             if request.kind == "apply":
-                defined = views_of_project(config, catalog)
+                defined = views_of_project(config, catalog, self._storage)
             else:
                 defined = maintained_views(self._storage, cut, catalog)
             tables = {name: catalog.schemas(view) for name, view in defined.views.items()}

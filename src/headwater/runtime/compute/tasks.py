@@ -174,6 +174,12 @@ def _part(rows: pa.Table, work: WaveWork, part: int) -> pa.Table:
 
 def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa.Table:
     question, started = ask.question, time.perf_counter()
+    if not question.table.is_view and not work.specs[question.table.source].asked:
+        raise ConfigError(
+            f"view {work.view.name} needs rows of {question.table}, and source {question.table.source} is not to be"
+            " asked (ask = false)",
+            "run 'headwater apply': it keeps what the view needs",
+        )
     tally.questions += 1
     tally.keys += question.keys.num_rows
     columns = [work.schemas[question.table].field(c) for c in question.columns]

@@ -169,16 +169,16 @@ def read_views(config: Config) -> list[ParsedView]:
     return in_order(parsed)
 
 
-def define_views(config: Config, catalog: SourceCatalog) -> dict[ViewName, ViewDefinition]:
+def define_views(config: Config, catalog: SourceCatalog, storage: Storage) -> dict[ViewName, ViewDefinition]:
     """The project's views over its sources and over each other; each stands after those it reads."""
-    from headwater.algebra.auxiliary import defined
+    from headwater.maintenance.keeping.choose import define_each
+    from headwater.runtime.project.keeping import keeping_of
 
     found = read_views(config)
-    names = [parsed.name for parsed in found]
-    views: dict[ViewName, ViewDefinition] = {}
-    for parsed in found:
-        views |= {view.name: view for view in defined(parsed, catalog, views, names)}
-    return views
+    defined = define_each(found, catalog, keeping=keeping_of(config, storage, found))
+    for error in defined.errors.values():
+        raise error
+    return defined.views
 
 
 def _below(file: object, config: Config) -> bool:

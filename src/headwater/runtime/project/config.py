@@ -35,7 +35,7 @@ FILE = "headwater.toml"
 _PRESENT = re.compile(r"\b(now\s*\(|current_date\b|current_timestamp\b|curdate\s*\()", re.IGNORECASE)
 
 
-_RUN, _WAREHOUSE, _SPARK = RunSettings(), WarehouseSettings(), SparkSettings()
+_RUN, _WAREHOUSE, _SPARK, _VIEWS = RunSettings(), WarehouseSettings(), SparkSettings(), ViewsSettings()
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,15 @@ class Config:
     tick_seconds: float = _RUN.tick_seconds
     chunk_rows: int = _RUN.chunk_rows
     lost_history: str = _RUN.lost_history
+    auxiliary: str = _VIEWS.auxiliary
+    groups: int = _VIEWS.groups
     spark_master: str = _SPARK.master
     spark_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unasked(self) -> frozenset[SourceName]:
+        """The sources that are not to be asked once views over them are loaded."""
+        return frozenset(name for name, spec in self.sources.items() if not spec.asked)
 
 
 def find_config(start: Path) -> Path:
@@ -101,7 +108,7 @@ def load_config(start: Path | str = ".") -> Config:
         warehouse = str((folder / Path(warehouse).expanduser()).absolute())
     views = (folder / found["views"].pop("path", ViewsSettings().path)).absolute()
     spark = {f"spark_{name}": value for name, value in found["spark"].items()}
-    values = {**found["warehouse"], **found["run"], **spark}
+    values = {**found["warehouse"], **found["views"], **found["run"], **spark}
     sources = _sources(raw, path)
     if _mention_the_present(views):
         sources.setdefault(CLOCK, clock_spec(values.get("tick_seconds", _RUN.tick_seconds)))

@@ -35,7 +35,7 @@ class Project:
     def views(self) -> dict[ViewName, ViewDefinition]:
         """The views of the project's SQL files, resolved against its sources."""
         if self._views is None:
-            self._views = define_views(self.config, self.catalog)
+            self._views = define_views(self.config, self.catalog, self.storage)
         return self._views
 
     def tables(self) -> dict[SourceName, list[TableName]]:

@@ -31,6 +31,22 @@ class ViewsSettings(Struct, frozen=True):
     """[views]"""
 
     path: Annotated[str, Meta(min_length=1, description="a folder of .sql files, relative to this file")] = "views"
+    auxiliary: Annotated[
+        Literal["none", "auto", "equal", "frequency", "all"],
+        Meta(
+            description="what is kept beside views that do not say it themselves, to ask the sources less:",
+            extra={
+                "none": "nothing",
+                "auto": "groupings and totals inside a query",
+                "equal": "joins of groups of tables, equally many each",
+                "frequency": "joins of groups of tables, by how often they change and how large they are",
+                "all": "a copy of what is needed of every table: no question leaves the warehouse",
+            },
+        ),
+    ] = "none"
+    groups: Annotated[
+        int, Meta(ge=0, description="how many groups of tables 'equal' and 'frequency' make; 0: one per core")
+    ] = 0
 
 
 class RunSettings(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
     url = "postgresql://reader:${SHOP_PASSWORD}@db.example/shop"
     kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
+    ask = false                 never asked once views over it are loaded: what they need of it is kept beside them
     delay_ms = 20               every question takes so much longer: to see what a source far away would cost
 
 A variable in the user, password, host or database part of a url may hold any characters: it is percent-encoded here.
@@ -19,14 +20,14 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
-from headwater.model.source import DELAY, MISSING, SourceSpec
+from headwater.model.source import ASK, DELAY, MISSING, SourceSpec
 from headwater.runtime.project.secrets import remember
 
 SCHEMES = ("postgresql", "postgres", "sqlite", "memory")
 SERVERS = ("postgresql", "postgres")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
-_KEYS = ("url", "kind", *_PARTS, DELAY)
+_KEYS = ("url", "kind", *_PARTS, ASK, DELAY)
 _ENCODE = "write it percent-encoded (@ is %40, / is %2F, : is %3A), or give it as a setting of its own: password = …"
 
 
@@ -52,7 +53,8 @@ def source_spec(name: str, settings: Any, path: Path) -> SourceSpec:
         _check(url, scheme, settings, where)
     if scheme == "sqlite":
         url = f"sqlite:///{path.parent / url.removeprefix('sqlite:///')}"  # four slashes: an absolute path
-    options = (*parts.items(), *_delay(settings, where), *((MISSING, variable) for variable in dict.fromkeys(missing)))
+    own = (*_asked(settings, where), *_delay(settings, where))
+    options = (*parts.items(), *own, *((MISSING, variable) for variable in dict.fromkeys(missing)))
     return SourceSpec(SourceName(name), url, options)
 
 
@@ -136,6 +138,13 @@ def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> No
     if "@" in host or "@" in path:
         # a message of the driver would take a piece of the password for the host and name it
         raise ConfigError(f"the url of {where} has an @ or a / that must be encoded, in the password perhaps", _ENCODE)
+
+
+def _asked(settings: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
+    said = settings.get(ASK, True)
+    if not isinstance(said, bool):
+        raise ConfigError(f"{ASK} in {where} must be true or false", "correct it")
+    return [] if said else [(ASK, "false")]
 
 
 def _delay(settings: Mapping[str, Any], where: str) -> list[tuple[str, str]]:

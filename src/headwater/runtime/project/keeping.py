@@ -1,0 +1,31 @@
+"""What is known when it is decided what to keep: what headwater.toml says, and how often which table changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headwater.integrator.journal import Journal
+from headwater.maintenance.keeping.known import AUXILIARY, Keeping
+from headwater.model.names import TableName
+from headwater.runtime.project.config import Config
+from headwater.storage import Storage
+
+if TYPE_CHECKING:
+    from headwater.algebra import ParsedView
+
+
+def keeping_of(config: Config, storage: Storage, parsed: Sequence[ParsedView] = ()) -> Keeping:
+    """Frequencies are read from the journal only where a view is put together by them."""
+    wanted = {one.options.get(AUXILIARY, config.auxiliary).lower() for one in parsed}
+    changes = changed_rows(storage) if "frequency" in wanted else {}
+    return Keeping(config.auxiliary, config.groups, config.unasked, changes)
+
+
+def changed_rows(storage: Storage) -> dict[TableName, int]:
+    """Of each table, how many changed rows the journal still holds."""
+    found: dict[TableName, int] = {}
+    for segment in Journal(storage).segments:
+        for table, (_, rows) in segment.tables.items():
+            found[table] = found.get(table, 0) + rows
+    return found
