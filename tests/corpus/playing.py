@@ -37,7 +37,7 @@ from headwater.algebra.select.query import build_query
 from headwater.algebra.stable import stable
 from headwater.algebra.statements import parse_views
 from headwater.algebra.typing import INPUT, types_of
-from headwater.maintenance.operators.program import COUNT, SEQ, Asked, Changes, Program
+from headwater.maintenance.operators.program import COUNT, NUMBER, SEQ, Asked, Changes, Program
 from headwater.maintenance.operators.running import Wanted, driven, outcome, running
 from headwater.maintenance.operators.writing import changes_of
 from headwater.model.errors import HeadwaterError, UnknownName
@@ -346,7 +346,7 @@ class Played:
         else:
             assert want.given is not None
             places = [shape.arrow.get_field_index(names[column]) for column in step.columns]
-            keys = set(rows_of(want.given))
+            keys = set(rows_of(want.given.drop_columns([c for c in want.given.column_names if c == NUMBER])))
             some = self.crowded or not places
             state = self.history.states[high][shape.name].items() if keys else ()
             rows = [(*row, n) for row, n in state if some or tuple(row[i] for i in places) in keys]

@@ -17,6 +17,7 @@ import pytest
 from headwater.kept import files
 from headwater.kept.contract import KEY
 from headwater.kept.files import FilesKept
+from headwater.kept.heads import Ordered, heads
 from headwater.kept.memory import MemoryKept
 from headwater.model.changelog import COUNT, SEQ
 from headwater.storage import Storage
@@ -178,3 +179,35 @@ def test_many_rows_are_found_where_they_are(tmp_path: Path) -> None:
     assert sorted(found.column("c1").to_pylist()) == sorted(-key for key in keys.column("c0").to_pylist())
     ends = stored.first(["c0"], keys, "c1", np.ones(keys.num_rows, int))
     assert {(row[KEY] * 1000, row["c1"]) for row in ends.to_pylist()} == {(k, -k) for k in range(0, many, 1000)}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_heads_hold_the_first_rows_of_each_key(tmp_path: Path, seed: int) -> None:
+    """A row is left out only if so many others come before it, by the column of the order."""
+    chance = random.Random(seed)
+    kinds = [
+        chance.choice(["whole", "text", "day"]),
+        chance.choice(["whole", "decimal", "text", "day", "instant"]),
+        "yes",
+    ]
+    log = changelog(kinds, chance.choice([0, 3, 60, 300]), chance)
+    log = log.set_column(log.schema.get_field_index(COUNT), COUNT, pa.array([1] * log.num_rows))
+    by = chance.choice([["c0"], []])
+    keys = log.select(by).group_by(by).aggregate([]) if by else pa.table({"k": [1]}).select([])
+    number = np.array([chance.randint(1, 4) for _ in range(keys.num_rows)])
+    order = Ordered("c1", chance.random() < 0.5, chance.random() < 0.5)
+    whole = MemoryKept(log).found([], pa.table({})).to_pylist()
+    for kept in (MemoryKept(log), kept_in_files(tmp_path, log, None, chance)):
+        found = heads(kept, keys, number, order, ["c0", "c1", "c2"]).to_pylist()
+        assert all(row in whole for row in found)
+        for key, most in zip(keys.to_pylist() if by else [{}] * keys.num_rows, number, strict=True):
+            mine = [row for row in whole if all(row[c] == key[c] for c in by)]
+            for row in mine:
+                before = [other for other in mine if _comes_before(other["c1"], row["c1"], order)]
+                assert row in found or len(before) >= most
+
+
+def _comes_before(one: Any, other: Any, order: Ordered) -> bool:
+    if one is None or other is None:
+        return (one is None) != (other is None) and (one is None) == order.nulls_first
+    return bool(one > other if order.descending else one < other)

@@ -30,7 +30,7 @@ from headwater.algebra.select.query import build_query
 from headwater.algebra.statements import parse_views
 from headwater.algebra.temporal import timed
 from headwater.algebra.typing import types_of
-from headwater.maintenance.operators.program import COUNT, SEQ, Asked, Changes, Program
+from headwater.maintenance.operators.program import COUNT, NUMBER, SEQ, Asked, Changes, Program
 from headwater.maintenance.operators.running import Wanted, driven, outcome, running
 from headwater.maintenance.operators.writing import changes_of
 from headwater.model.names import CLOCK, TableName
@@ -238,6 +238,26 @@ class Played:
             running(self.program), lambda want: self._answer(want, low, high).cast(outcome(want, self.program))
         )
 
+    def _heads(self, step: Asked, given: pa.Table, places: Sequence[int], value: int, high: int) -> pa.Table:
+        """Of each key as few rows as may be: those that fewer than so many others come before."""
+        assert step.first is not None
+        shape, first = self.world.shape(step.table.table.table), step.first
+        width = len(places)
+        found = []
+        for *key, most in zip(*(column.to_pylist() for column in given.columns), strict=True):
+            state = self.world.states[high][shape.name]
+            mine = {r: n for r, n in state.items() if tuple(r[i] for i in places) == tuple(key)[:width]}
+            nulls = [r for r in mine if r[value] is None]
+            there = sorted((r for r in mine if r[value] is not None), key=lambda r: r[value], reverse=first.descending)
+            order = [*nulls, *there] if first.nulls_first else [*there, *nulls]
+            for row in order:
+                before = next(i for i, other in enumerate(order) if other[value] == row[value])
+                if before < most:
+                    found.append((*row, mine[row]))
+        names = dict(zip(step.table.columns, step.table.names, strict=True))
+        rows = arrow(shape, found, [COUNT]).select([*names.values(), COUNT])
+        return rows.rename_columns([*names, COUNT])
+
     def _answer(self, want: Wanted, low: int, high: int) -> pa.Table:
         """A step that is the caller's."""
         step = want.step
@@ -254,9 +274,13 @@ class Played:
         else:
             assert want.given is not None
             places = [shape.names.index(names[column]) for column in step.columns]
-            keys = set(zip(*(column.to_pylist() for column in want.given.columns), strict=True))
+            asked = [column for name, column in zip(want.given.column_names, want.given.columns, strict=True)
+                     if name != NUMBER]  # fmt: skip
+            keys = set(zip(*(column.to_pylist() for column in asked), strict=True))
             some = self.crowded or not places
             state = self.world.states[high][shape.name].items() if keys else ()
+            if step.first is not None and not some:
+                return self._heads(step, want.given, places, shape.names.index(names[step.first.column]), high)
             if step.between:
                 ((low_key, high_key),) = keys or ((None, None),)
                 known = [(row, n) for row, n in state if row[places[0]] is not None]

@@ -23,6 +23,7 @@ from headwater.maintenance.operators.local_sql import local_sql, may_fail
 from headwater.maintenance.operators.local_types import duck_type
 from headwater.maintenance.operators.maintain import Maintenance
 from headwater.maintenance.operators.program import COUNT, INPUT, SEQ, Keys, listed
+from headwater.maintenance.operators.top import first_changes
 
 
 class TableOperator:
@@ -65,7 +66,8 @@ class ValuesOperator:
 
 class FilterOperator:
     def changes(self, node: Filter, m: Maintenance) -> str:
-        return self._kept(node, m.changes(node.child), (COUNT, SEQ), m)
+        changes = first_changes(node, m) or m.changes(node.child)
+        return self._kept(node, changes, (COUNT, SEQ), m)
 
     def ask(self, node: Filter, columns: tuple[Name, ...], keys: Keys, m: Maintenance) -> str:
         return self._kept(node, m.ask(node.child, columns, keys), (COUNT,), m)
@@ -89,7 +91,8 @@ class ProjectOperator:
     def ask(self, node: Project, columns: tuple[Name, ...], keys: Keys, m: Maintenance) -> str:
         below = [i for i, c in enumerate(columns) if c in node.plain]
         where = "" if keys.between else self._possible(node, columns, m)
-        rows = m.ask(node.child, tuple(node.plain[columns[i]] for i in below), m.draft.some_keys(keys, below, where))
+        asked = _first_below(node, m.draft.some_keys(keys, below, where))
+        rows = m.ask(node.child, tuple(node.plain[columns[i]] for i in below), asked)
         return self._made(node, rows, (COUNT,), m)
 
     def _possible(self, node: Project, columns: tuple[Name, ...], m: Maintenance) -> str:
@@ -113,6 +116,14 @@ class ProjectOperator:
         chosen = [f"{spark_sql(e)} AS {name}" for name, e in node.outputs]
         real = _real(node.child, step, more, m)
         return m.draft.evaluated(f"SELECT {listed(chosen, more)} FROM {INPUT}", real, (*node.columns, *more))
+
+
+def _first_below(node: Project, keys: Keys) -> Keys:
+    """The first rows by a column are the first by what it is below, if it is that as it is."""
+    if keys.first is None:
+        return keys
+    below = node.plain.get(keys.first.column)
+    return replace(keys, first=None if below is None else replace(keys.first, column=below))
 
 
 class GenerateOperator:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from headwater.algebra.dialect import spark_sql
-from headwater.algebra.relations import Expression, Name, Relation
+from headwater.algebra.relations import Expression, Name, Project, Relation, Table
 from headwater.algebra.select.correlation import conjunction, conjuncts
 from headwater.maintenance.operators.local_sql import Types, local_sql, may_fail
 from headwater.maintenance.operators.program import COUNT, INPUT, SEQ, Draft, Keys, listed, total
@@ -54,6 +54,8 @@ class Maintenance:
         return self._changes[id(node)]
 
     def ask(self, node: Relation, columns: tuple[Name, ...], keys: Keys) -> str:
+        if keys.first is not None and not isinstance(node, Table | Project):  # the first of what is below are others
+            keys = replace(keys, first=None)
         return self.operators[type(node)].ask(node, columns, keys, self)
 
     def split(self, condition: Expression | None, real: bool = False) -> tuple[str, list[Expression]]:

@@ -25,6 +25,17 @@ from headwater.algebra.typing import INPUT
 COUNT, SEQ = "n_", "s_"
 END = 2**62
 """The number of what is so at the batch's end: after every transaction of it."""
+NUMBER = "m_"
+"""In keys that want the first rows only: how many of each."""
+
+
+@dataclass(frozen=True)
+class First:
+    """An order, by one column."""
+
+    column: Name
+    descending: bool
+    nulls_first: bool
 
 
 @dataclass(frozen=True)
@@ -39,13 +50,15 @@ class Changes:
 class Asked:
     """The table's rows as of the batch's end whose `columns` equal a row of the step `keys` (by position, NULLs alike):
     its columns, COUNT. More rows do no harm. Without columns: all rows if there is any key, none if there is none.
-    `between`: the one column lies between k0 and k1 of the one row that there may be."""
+    `between`: the one column lies between k0 and k1 of the one row that there may be. `first`: who can may leave out
+    rows that do not come among the first NUMBER of their key."""
 
     name: str
     table: Table
     columns: tuple[Name, ...]
     keys: str
     between: bool = False
+    first: First | None = None
 
 
 @dataclass(frozen=True)
@@ -109,12 +122,13 @@ def reads(step: Step) -> tuple[str, ...]:
 class Keys:
     """A step with columns k0, k1, … (k_ if there are none) that holds what is asked for. Those in `nullable` may be
     NULL there. `between`: there is one column, and it is asked for what lies between k0 and k1 of the one row that
-    there may be."""
+    there may be. `first`: of each key the first rows are enough, so many as NUMBER says."""
 
     step: str
     width: int
     nullable: frozenset[int] = frozenset()
     between: bool = False
+    first: First | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +165,7 @@ class Draft:
     def asked(self, table: Table, columns: tuple[Name, ...], keys: Keys) -> str:
         return self._add(
             ("asked", table, columns, keys.step),
-            lambda name: Asked(name, table, columns, keys.step, keys.between and bool(columns)),
+            lambda name: Asked(name, table, columns, keys.step, keys.between and bool(columns), keys.first),
         )
 
     def local(self, sql: str, *steps: str) -> str:
@@ -231,12 +245,14 @@ __all__ = [
     "COUNT",
     "END",
     "INPUT",
+    "NUMBER",
     "SEQ",
     "Asked",
     "Changes",
     "Draft",
     "Evaluated",
     "Expression",
+    "First",
     "Keys",
     "Local",
     "Loop",

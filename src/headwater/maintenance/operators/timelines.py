@@ -28,13 +28,17 @@ Keyed = tuple[Relation, tuple[Name, ...]]
 
 def versions(parts: Sequence[Keyed], m: Maintenance) -> str:
     """Of the keys that the children's changes touch: k0, k1, …, VERSION, NEXT."""
+    return versions_of([(m.changes(child), columns) for child, columns in parts], m)
+
+
+def versions_of(parts: Sequence[tuple[str, tuple[Name, ...]]], m: Maintenance) -> str:
+    """The same of steps that hold changes, each with its columns that are the key."""
     keys = [f"k{i}" for i in range(len(parts[0][1]))]
-    steps = [m.changes(child) for child, _ in parts]
     touched = " UNION ".join(
         f"SELECT DISTINCT {listed(map('{} AS {}'.format, columns, keys), [f'{SEQ} AS {VERSION}'])} FROM {step}"
-        for step, (_, columns) in zip(steps, parts, strict=True)
+        for step, columns in parts
     )
-    every = m.draft.local(touched, *steps)
+    every = m.draft.local(touched, *(step for step, _ in parts))
     first = f"CAST({BEGIN} AS BIGINT) AS {VERSION}"
     begun = f"SELECT * FROM {every} UNION ALL SELECT DISTINCT {listed(keys, [first])} FROM {every}"
     by = f"PARTITION BY {listed(keys)} " if keys else ""
@@ -48,7 +52,12 @@ def at_versions(part: Keyed, moments: str, m: Maintenance) -> str:
     child, columns = part
     width = len(columns)
     keys = m.draft.keys([(moments, [f"k{i}" for i in range(width)])], range(width))
-    asked, changes = m.ask(child, columns, keys), m.changes(child)
+    return at_moments(part, moments, (m.ask(child, columns, keys), m.changes(child)), m)
+
+
+def at_moments(part: Keyed, moments: str, known: tuple[str, str], m: Maintenance) -> str:
+    """The same from what is `known`: rows at the batch's end, and changes."""
+    (child, columns), (asked, changes) = part, known
     there = m.draft.local(
         f"SELECT {listed(child.columns)}, {COUNT}, CAST({END} AS BIGINT) AS {SEQ} FROM {asked}"
         f" UNION ALL SELECT {listed(child.columns)}, -{COUNT}, {SEQ} FROM {changes}",

@@ -1,4 +1,4 @@
-"""Window functions: the partition that a transaction touches, before and after it. Top-N is a ranking and a filter."""
+"""Window functions: the partition that a transaction touches, before and after it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WindowOperator:
     def changes(self, node: Window, m: Maintenance) -> str:
         part = (node.child, node.partition)
         moments = versions([part], m)
-        results = _called(node, at_versions(part, moments, m), (VERSION,), m)
+        results = called(node, at_versions(part, moments, m), (VERSION,), m)
         return differences(results, node.partition, node.columns, moments, m)
 
     def ask(self, node: Window, columns: tuple[Name, ...], keys: Keys, m: Maintenance) -> str:
@@ -30,10 +30,11 @@ class WindowOperator:
         if not set(own) <= set(node.partition):
             rows, width = m.ask(node.child, own, asked), range(len(node.partition))
             own, asked = node.partition, m.draft.keys([(rows, node.partition)], width)
-        return _called(node, m.ask(node.child, own, asked), (), m)
+        return called(node, m.ask(node.child, own, asked), (), m)
 
 
-def _called(node: Window, rows: str, beside: tuple[Name, ...], m: Maintenance) -> str:
+def called(node: Window, rows: str, beside: tuple[Name, ...], m: Maintenance) -> str:
+    """The rows, each as often as it counts, with what the calls make of them; `beside` are more keys of it."""
     columns = (*beside, *node.child.columns)
     source = repeated(rows, columns, m)
     names = [call.name for call in node.calls]
@@ -51,8 +52,17 @@ def _called(node: Window, rows: str, beside: tuple[Name, ...], m: Maintenance) -
 
 def _local(call: WindowCall, node: Window, beside: tuple[Name, ...], m: Maintenance) -> str | None:
     """A ranking by plain columns, in the embedded engine's words."""
-    word = function_name(call.function)
-    if word not in _RANKS or call.frame:
+    word, order = function_name(call.function), ranking_order(call, node, m)
+    if order is None:
+        return None
+    by = (*beside, *node.partition)
+    parts = [f"PARTITION BY {listed(by)}" if by else "", f"ORDER BY {listed(order)}" if order else ""]
+    return f"CAST({word.upper()}() OVER ({' '.join(p for p in parts if p)}) AS INTEGER)"
+
+
+def ranking_order(call: WindowCall, node: Window, m: Maintenance) -> list[str] | None:
+    """The order of a ranking in the embedded engine's words; None where only Spark can tell."""
+    if function_name(call.function) not in _RANKS or call.frame:
         return None
     order = []
     for one in call.order:
@@ -61,12 +71,10 @@ def _local(call: WindowCall, node: Window, beside: tuple[Name, ...], m: Maintena
         down = bool(one.args.get("desc"))
         nulls = "FIRST" if one.args.get("nulls_first") else "LAST"
         order.append(f"{one.this.name} {'DESC' if down else 'ASC'} NULLS {nulls}")
-    by = (*beside, *node.partition)
     if call.ties:
         said = {one.this.name for one in call.order}
-        rest = [c for c in node.child.columns if c not in said and c not in by]
+        rest = [c for c in node.child.columns if c not in said and c not in node.partition]
         if any(kind_of(m.types[c]) not in _ORDERED for c in rest):
             return None
         order += [f"{c} ASC NULLS FIRST" for c in rest]
-    parts = [f"PARTITION BY {listed(by)}" if by else "", f"ORDER BY {listed(order)}" if order else ""]
-    return f"CAST({word.upper()}() OVER ({' '.join(p for p in parts if p)}) AS INTEGER)"
+    return order

@@ -224,14 +224,22 @@ def _scanned(work: WaveWork, question: Question) -> Batches:
 
 def _parent_state(work: WaveWork, question: Question) -> pa.Table:
     """The rows of a view at the batch's end that the question may be about."""
-    names, files = dict.fromkeys((*question.columns, *question.key)), work.parents[question.table].state
-    counted = [pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())]
+    names = dict.fromkeys((*question.columns, *question.key))
     if question.key:
-        kept = FilesKept(work.storage, pa.schema([*work.schemas[question.table], *counted]), files, work.hi)
-        return meets(kept.found(question.key, question.keys, tuple(names)), question.conditions)
+        found = parent(work, question.table).found(question.key, question.keys, tuple(names))
+        return meets(found, question.conditions)
     fields = [work.schemas[question.table].field(n) for n in names]
-    rows = _read_files(work, files, pa.schema([*fields, *counted]))
+    rows = _read_files(work, work.parents[question.table].state, pa.schema([*fields, *_COUNTED]))
     return fold(meets(within(rows, -1, work.hi), question.conditions).drop_columns([SEQ]))
+
+
+_COUNTED = (pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64()))
+
+
+def parent(work: WaveWork, table: TableName) -> FilesKept:
+    """A view that this one reads, as it is at the batch's end."""
+    schema = pa.schema([*work.schemas[table], *_COUNTED])
+    return FilesKept(work.storage, schema, work.parents[table].state, work.hi)
 
 
 def _find(question: Question, batches: Iterable[pa.RecordBatch]) -> Batches:

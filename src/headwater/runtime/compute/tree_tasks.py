@@ -23,9 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.algebra.relations import Table
+from headwater.kept.heads import Ordered, heads
 from headwater.maintenance.operators.program import COUNT as N
+from headwater.maintenance.operators.program import NUMBER, Asked, Changes, Evaluated, Program, Step, reads
 from headwater.maintenance.operators.program import SEQ as S
-from headwater.maintenance.operators.program import Asked, Changes, Evaluated, Program, Step, reads
 from headwater.maintenance.operators.running import Wanted, Workbench, doing, driven, outcome
 from headwater.maintenance.wave import Ask
 from headwater.model.changelog import COUNT, SEQ, consolidate
@@ -40,6 +41,7 @@ from headwater.runtime.compute.tasks import (
     batch_changes,
     key_table,
     membership,
+    parent,
     reads_all,
 )
 
@@ -155,6 +157,14 @@ def _asked(work: TreeWork, step: Asked, keys: pa.Table, tally: Tally) -> pa.Tabl
     fields = [work.wave.schemas[table.table].field(n) for n in table.names]
     if keys.num_rows == 0:
         return pa.schema([*fields, pa.field(COUNT, pa.int64())]).empty_table()
+    if NUMBER in keys.column_names:
+        heads = _heads(work, step, columns, keys)
+        if heads is not None:
+            tally.questions += 1
+            tally.keys += keys.num_rows
+            tally.answers += heads.num_rows
+            return heads
+        keys = keys.drop_columns([NUMBER])
     if not columns:
         return _everything(work, table, tally)
     if step.between:
@@ -173,6 +183,17 @@ def _asked(work: TreeWork, step: Asked, keys: pa.Table, tally: Tally) -> pa.Tabl
         return pa.schema([*fields, pa.field(COUNT, pa.int64())]).empty_table()
     question = Question(table.table, columns, wanted_keys, table.names, table.conditions)
     return _folded(_side_by_side(work.wave, question, tally))
+
+
+def _heads(work: TreeWork, step: Asked, columns: tuple[str, ...], keys: pa.Table) -> pa.Table | None:
+    """The first rows of each key, of a view that keeps them in order; None of any other table."""
+    table, first = step.table, step.first
+    if first is None or not table.table.is_view or table.conditions:
+        return None
+    named = dict(zip(table.columns, table.names, strict=True))
+    wanted = keys.select([f"k{i}" for i in range(len(columns))]).rename_columns(list(columns))
+    order = Ordered(named[first.column], first.descending, first.nulls_first)
+    return heads(parent(work.wave, table.table), wanted, keys.column(NUMBER).to_numpy(), order, table.names)
 
 
 def _side_by_side(work: WaveWork, question: Question, tally: Tally) -> pa.Table:
