@@ -29,12 +29,13 @@ Expression = exp.Expr
 @dataclass(frozen=True)
 class Table:
     """One mention of a table, or of a view that is maintained: its `columns` are called `names` there. Only rows that
-    meet the `conditions` (over `names`) are meant."""
+    meet the `conditions` (over `names`) are meant. `one_row`: it is a view that has one row, always."""
 
     table: TableName
     names: tuple[str, ...]
     columns: tuple[Name, ...]
     conditions: tuple[Condition, ...] = ()
+    one_row: bool = False
 
 
 @dataclass(frozen=True)
@@ -239,6 +240,19 @@ Relation = (
     | Recursion
     | Reference
 )
+
+
+def has_one_row(node: Relation) -> bool:
+    """Whether it has exactly one row in every state: a total."""
+    match node:
+        case Table():
+            return node.one_row and not node.conditions
+        case Aggregate():
+            return not node.keys and bool(node.calls)
+        case Project():
+            return has_one_row(node.child)
+        case _:
+            return False
 
 
 def children(node: Relation) -> tuple[Relation, ...]:

@@ -150,6 +150,12 @@ class ViewDefinition:
         return tuple(ViewName(t.table) for t in self.tables if t.is_view)
 
 
+def is_total(view: ViewDefinition) -> bool:
+    """Whether it groups everything into one row, which is always there."""
+    grouped = view.aggregation
+    return grouped is not None and not grouped.keys and bool(grouped.calls) and not grouped.having
+
+
 def as_table(view: ViewDefinition) -> TableSchema:
     """The view as another view's FROM sees it."""
     return TableSchema(view_table(view.name), tuple(Column(c, UNTYPED, f"of view {view.name}") for c in view.columns))

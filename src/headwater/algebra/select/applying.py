@@ -25,6 +25,7 @@ from headwater.algebra.relations import (
     Name,
     Project,
     Relation,
+    Table,
     mentioned,
     substituted,
     walk,
@@ -146,11 +147,13 @@ def scalar(c: Context, left: Relation, inside: Built, words: str) -> tuple[Relat
     return least, exp.paren(exp.Case().when(two, error).else_(column(one)))
 
 
-def _over_groups(relation: Relation, name: Name) -> tuple[Aggregate, list[Expression], Expression] | None:
-    """π σ γ without keys: the grouping, the conditions on it, and the value over its results."""
+def _over_groups(relation: Relation, name: Name) -> tuple[Aggregate | Table, list[Expression], Expression] | None:
+    """π σ γ without keys: the grouping (or a view that is one), the conditions on it, the value over its results."""
     value: Expression = column(name)
     conditions: list[Expression] = []
     while not isinstance(relation, Aggregate):
+        if isinstance(relation, Table) and relation.one_row:
+            return relation, conditions, value
         if isinstance(relation, Project):
             made = dict(relation.outputs)
             value = substituted(value, made)
@@ -165,10 +168,10 @@ def _over_groups(relation: Relation, name: Name) -> tuple[Aggregate, list[Expres
 
 
 def _scalar_aggregate(
-    c: Context, left: Relation, node: Aggregate, conditions: list[Expression], value: Expression
+    c: Context, left: Relation, node: Aggregate | Table, conditions: list[Expression], value: Expression
 ) -> tuple[Relation, Expression]:
     """A grouping without keys has one row, also of nothing: where the join finds no group, the calls are of nothing."""
-    if not free(node) & set(left.columns):
+    if isinstance(node, Table) or not free(node) & set(left.columns):
         one: Relation = node
         relation: Relation = Join(JoinKind.INNER, left, one)
         return relation, _kept(conditions, value)

@@ -26,6 +26,8 @@ from headwater.algebra.select import recursion, subqueries
 from headwater.algebra.select.context import Built, Context, Cte, Place
 from headwater.algebra.select.correlation import conjunction, conjuncts, free
 from headwater.algebra.select.scope import UNSUPPORTED, Scope, Seen, column
+from headwater.algebra.view import is_total
+from headwater.model.names import ViewName
 
 _KINDS = {
     ("", ""): JoinKind.INNER,
@@ -112,7 +114,12 @@ def _table(c: Context, node: exp.Table, outer: Scope | None, ctes: Mapping[str, 
             f"table {schema.name} has no column that Headwater can represent", "leave the table out", node
         )
     c.types.update({name: one.type for _, name, one in columns if one.type is not None})
-    relation = Table(schema.name, tuple(called for called, _ in known), tuple(name for _, name in known))
+    relation = Table(
+        schema.name,
+        tuple(called for called, _ in known),
+        tuple(name for _, name in known),
+        one_row=schema.name.is_view and is_total(c.names.views.defined[ViewName(schema.name.table)]),
+    )
     place = _visible(
         c, node, relation, [called for called, _, _ in columns], [name for _, name, _ in columns], outer, ctes
     )

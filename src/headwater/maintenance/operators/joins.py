@@ -26,6 +26,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headwater.algebra.conditions import kind_of
 from headwater.algebra.dialect import spark_sql
 from headwater.algebra.relations import (
     Aggregate,
@@ -40,6 +41,7 @@ from headwater.algebra.relations import (
     SetOperation,
     Table,
     Window,
+    has_one_row,
     mentioned,
     tables,
     walk,
@@ -52,6 +54,8 @@ from headwater.maintenance.operators.sizes import beginning
 from headwater.model.names import CLOCK
 
 AT, MATCHES, ROW = "at_", "m_", "row_"
+_ORDERED = ("integer", "decimal", "date", "timestamp")
+"""What a source puts in the same order as everybody else."""
 _ONE_SIDED = (JoinKind.SEMI, JoinKind.ANTI)
 
 
@@ -195,6 +199,10 @@ def _inner(node: Join, m: Maintenance, right: str = "") -> str:
     if is_clock(node.right):
         dr, right = _moments(node.right, m)
         left = _between(node, dr, right, m) or _met(_turned(node), dr, m)
+    elif not right and _bound(node, m) is not None:
+        dr = m.summed(m.changes(node.right), node.right.columns)
+        right = m.ask(node.right, (), Keys(m.draft.local("SELECT 1 AS k_"), 0))
+        left = _between(node, dr, right, m)
     else:
         dr = _net(node.right, m)
         right, left = right or _met(node, dl, m), _met(_turned(node), dr, m)
@@ -241,22 +249,46 @@ def _moments(node: Relation, m: Maintenance) -> tuple[str, str]:
     return m.summed(ticks, node.columns), now
 
 
-def _between(node: Join, dr: str, present: str, m: Maintenance) -> str:
-    """What the left side has for the ticks of a clock, if it is compared with a bound: the rows between the bounds of
-    the batch. Of any other row the condition is true before and after each tick, or false: what the old bound takes
-    away the new one brings. Empty if that is not how it is joined."""
+def _bound(node: Join, m: Maintenance) -> tuple[Name, Name] | None:
+    """A column of the left side and the bound that it is compared with, where the right side is one row that is always
+    there, the clock's or a total's, and the comparison is all that joins."""
     on = node.on.unnest() if node.on is not None else None
-    if not is_clock(node.right) or not isinstance(on, exp.LT | exp.LTE | exp.GT | exp.GTE) or m.split(on)[1]:
-        return ""
+    if not (is_clock(node.right) or has_one_row(node.right)) or node.kind is not JoinKind.INNER:
+        return None
+    if not isinstance(on, exp.LT | exp.LTE | exp.GT | exp.GTE) or m.split(on)[1]:
+        return None
     row, bound = on.this.unnest(), on.expression.unnest()
-    if not (isinstance(row, exp.Column) and isinstance(bound, exp.Column)) or row.name not in node.left.columns:
+    if not (isinstance(row, exp.Column) and isinstance(bound, exp.Column)):
+        return None
+    if row.name not in node.left.columns:
+        row, bound = bound, row
+    ordered = all(kind_of(m.types[side.name]) in _ORDERED for side in (row, bound))
+    return (row.name, bound.name) if ordered and row.name in node.left.columns else None
+
+
+def _between(node: Join, dr: str, present: str, m: Maintenance) -> str:
+    """What the left side has for the changes of a bound: the rows between the bounds of the batch. Of any other row the
+    condition is true before and after each change, or false: what the old bound takes away the new one brings. Of a
+    bound that is NULL nothing is true, so where one is or was, everything is asked for. Empty if there is no bound."""
+    found = _bound(node, m)
+    if found is None:
         return ""
-    text = (
-        f"SELECT MIN({bound.name}) AS k0, MAX({bound.name}) AS k1 FROM (SELECT {bound.name} FROM {dr} UNION ALL"
-        f" SELECT {bound.name} FROM {present} WHERE EXISTS (SELECT 1 FROM {dr})) AS b_ HAVING COUNT({bound.name}) > 0"
+    row, bound = found
+    every = m.draft.local(
+        f"SELECT {bound} AS b_ FROM {dr} UNION ALL SELECT {bound} FROM {present} WHERE EXISTS (SELECT 1 FROM {dr})",
+        dr,
+        present,
+        dr,
     )
-    bounds = m.draft.local(text, dr, present, dr)
-    return m.ask(node.left, (row.name,), Keys(bounds, 1, between=True))
+    known = "COUNT(b_) = COUNT(*) AND COUNT(*) > 0"
+    bounds = m.draft.local(f"SELECT MIN(b_) AS k0, MAX(b_) AS k1 FROM {every} HAVING {known}", every)
+    between = m.ask(node.left, (row,), Keys(bounds, 1, between=True))
+    if is_clock(node.right):
+        return between
+    unknown = m.draft.local(f"SELECT 1 AS k_ FROM {every} HAVING COUNT(b_) < COUNT(*)", every)
+    whole = m.ask(node.left, (), Keys(unknown, 0))
+    chosen = listed(node.left.columns, (COUNT,))
+    return m.draft.local(f"SELECT {chosen} FROM {between} UNION ALL SELECT {chosen} FROM {whole}", between, whole)
 
 
 def _net(side: Relation, m: Maintenance) -> str:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from headwater.runtime.compute.tasks import (
     reads_all,
 )
 
+_DIGITS = Context(prec=80)
 CHUNK = 65536
 LANES = 2
 MANY_KEYS = 10_000
@@ -168,8 +170,9 @@ def _asked(work: TreeWork, step: Asked, keys: pa.Table, tally: Tally) -> pa.Tabl
     if not columns:
         return _everything(work, table, tally)
     if step.between:
-        low, high = (keys.column(k)[0].as_py() for k in ("k0", "k1"))
-        within = (Condition(columns[0], ">=", low), Condition(columns[0], "<=", high))
+        within = _within(columns[0], keys, work.wave.schemas[table.table].field(columns[0]).type)
+        if within is None:
+            return _everything(work, table, tally)
         question = Question(table.table, (), pa.table({}), table.names, (*table.conditions, *within))
         return _folded(answer_question(work.wave, Ask(question), tally))
     keys = keys.rename_columns(list(columns))
@@ -183,6 +186,25 @@ def _asked(work: TreeWork, step: Asked, keys: pa.Table, tally: Tally) -> pa.Tabl
         return pa.schema([*fields, pa.field(COUNT, pa.int64())]).empty_table()
     question = Question(table.table, columns, wanted_keys, table.names, table.conditions)
     return _folded(_side_by_side(work.wave, question, tally))
+
+
+def _within(column: str, bounds: pa.Table, kind: pa.DataType) -> tuple[Condition, Condition] | None:
+    """That a column lies between two bounds, brought to its type: a little more does no harm. None where its type has
+    no room for them, or where the engines do not agree on an order."""
+    low, high = (bounds.column(k)[0].as_py() for k in ("k0", "k1"))
+    if pa.types.is_decimal(kind) or pa.types.is_integer(kind):
+        step = Decimal(1).scaleb(-kind.scale if pa.types.is_decimal(kind) else 0)
+        low = Decimal(low).quantize(step, ROUND_FLOOR, _DIGITS)
+        high = Decimal(high).quantize(step, ROUND_CEILING, _DIGITS)
+        if pa.types.is_integer(kind):
+            low, high = int(low), int(high)
+    elif not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return None
+    try:
+        pa.array([low, high], kind)
+    except (pa.ArrowInvalid, OverflowError):
+        return None
+    return Condition(column, ">=", low), Condition(column, "<=", high)
 
 
 def _heads(work: TreeWork, step: Asked, columns: tuple[str, ...], keys: pa.Table) -> pa.Table | None:
