@@ -279,7 +279,7 @@ class Played:
             keys = set(zip(*(column.to_pylist() for column in asked), strict=True))
             some = self.crowded or not places
             state = self.world.states[high][shape.name].items() if keys else ()
-            if step.first is not None and not some:
+            if step.first is not None and not self.crowded:
                 return self._heads(step, want.given, places, shape.names.index(names[step.first.column]), high)
             if step.between:
                 ((low_key, high_key),) = keys or ((None, None),)

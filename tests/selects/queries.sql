@@ -1,4 +1,10 @@
 -- r(a int, b int, c int) s(a int, d int, e text) t(d int, f int, e text)
+SELECT r.a, r.b FROM s.r WHERE r.b > (SELECT MAX(a) FROM s.s);
+SELECT r.a FROM s.r WHERE (SELECT COUNT(*) FROM s.s) <= r.b;
+SELECT r.a, r.b FROM s.r WHERE r.b < (SELECT SUM(a) FROM s.s) ORDER BY r.b DESC, r.a NULLS FIRST LIMIT 2;
+SELECT a, b FROM (SELECT a, b, RANK() OVER (PARTITION BY a ORDER BY b DESC) AS k FROM s.r) WHERE k < 3;
+SELECT a, b, c FROM s.r ORDER BY b DESC NULLS LAST, c, a NULLS FIRST LIMIT 2 OFFSET 1;
+SELECT a, b, k FROM (SELECT a, b, ROW_NUMBER() OVER (PARTITION BY a ORDER BY c, b NULLS FIRST) AS k, RANK() OVER (PARTITION BY a ORDER BY c, b NULLS FIRST) AS j FROM s.r) WHERE k = 2;
 SELECT r.a, s.d FROM s.r LEFT JOIN s.s ON r.a = s.a;
 SELECT r.a, s.d FROM s.r RIGHT JOIN s.s ON r.a = s.a AND r.b > 1;
 SELECT r.a, s.d, t.f FROM s.r FULL JOIN s.s ON r.a = s.a LEFT JOIN s.t ON s.d = t.d;

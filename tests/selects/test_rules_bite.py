@@ -54,6 +54,7 @@ DEEP = [
     "WITH RECURSIVE x(a, n) AS (SELECT a, 1 FROM s.r"
     " UNION ALL SELECT s.d, n + 1 FROM x JOIN s.s ON s.a = x.a WHERE n < 4) SELECT a, n FROM x",
 ]
+TOTAL = ["SELECT r.a, r.b FROM s.r WHERE r.b >= (SELECT MAX(a) FROM s.s)"]
 SET_ABOVE = ["SELECT t.e, q.a FROM s.t LEFT JOIN (SELECT a FROM s.r EXCEPT SELECT a FROM s.s) AS q ON q.a = t.d"]
 
 
@@ -242,6 +243,11 @@ BREAKAGES: dict[str, tuple[Break, list[str]]] = {
     "window: ranked the other way": (Swap("c1 ASC NULLS FIRST", "c1 DESC NULLS FIRST"), WINDOW),
     "window: the version before forgotten": (beginning_forgotten, WINDOW),
     "top-N: the old partition stays": (Swap("-r_.n_, t_.next_", "0 * r_.n_, t_.next_"), TOP),
+    "top-N: one row too few": (Swap("WHERE b_ < 2", "WHERE b_ < 1"), TOP),
+    "top-N: touched rows are taken for settled ones": (Swap("0 FROM r", "1 FROM r"), TOP),
+    "top-N: the head of a partition too short": (Swap("CAST(2 + COUNT(*)", "CAST(1 + 0 * COUNT(*)"), TOP),
+    "bound: what was below NULL is not asked for": (Swap("COUNT(b_) < COUNT(*)", "FALSE"), TOTAL),
+    "bound: only the last one": (Swap("SELECT MIN(b_) AS k0", "SELECT MAX(b_) AS k0"), TOTAL),
     "window, asked by another column: some of the partition": (some_keys_only, RANK_ABOVE),
     "recursion: one level only": (one_level_only, DEEP),
     "recursion: keys are not followed back": (keys_not_followed, DEEP),
