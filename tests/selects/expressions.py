@@ -196,8 +196,10 @@ class Expressions:
         elif wanted == "float":
             text = f"AVG({self.value(self.random.choice(('int', 'dec')), flat, 0)})"
         else:
-            words = ("MIN", "MAX", "SUM") if wanted == "dec" else ("MIN", "MAX")
-            text = f"{self.random.choice(words)}({self.value(wanted, flat, 1)})"
+            word = self.random.choice(("MIN", "MAX", "SUM") if wanted == "dec" else ("MIN", "MAX"))
+            text = f"{word}({self.value(wanted, flat, 1)})"
+            if word == "SUM":  # the reference sums 1.5 into 38 digits, one behind the point, and then rounds 2.25
+                text = f"SUM(CAST{text.removeprefix('SUM').removesuffix(')')} AS DECIMAL(12, 2)))"
         if self.random.random() < 0.15:
             text += f" FILTER (WHERE {self.condition(flat, 0)})"
         return Seen(text, wanted)

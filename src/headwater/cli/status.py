@@ -117,7 +117,7 @@ def _all(found: Status) -> RenderableType:
         sources.add_row(plain(source.name), state(source.state), waiting, lag, plain(short(source.position)))
     parts += [sources, *reasons(found.sources)]
     if found.views:
-        parts += [Text(), _views(found), *reasons(found.views)]
+        parts += [Text(), _views(found), *reasons(found.views), *_kept(found)]
     return Group(*parts)
 
 
@@ -133,6 +133,29 @@ def _views(found: Status) -> RenderableType:
     if any(view.rows is None for view in found.views):
         return Group(table, Text("many: over a million; --rows counts them", "dim"))
     return table
+
+
+def _kept(found: Status) -> list[Text]:
+    """What is kept beside the views, and what it saved since the run began."""
+    kept = [view for view in found.views if view.kept_for]
+    if not kept:
+        return []
+    size = sum(view.bytes for view in kept)
+    what = f"{len(kept)} views are" if len(kept) > 1 else "1 view is"
+    said = f"{what} kept for others, in {byte_size(size)}"
+    asked = [(v.questions, v.saved) for v in found.views if v.questions is not None and v.saved is not None]
+    if asked:
+        questions, saved = (sum(part) for part in zip(*asked, strict=True))
+        said += f"; since the run began {questions:,} questions went to sources, {saved:,} were answered by views"
+    return [Text(), Text(said, "dim")]
+
+
+def byte_size(size: float) -> str:
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    raise AssertionError("no unit is left")
 
 
 def waits(view: ViewStatus) -> str:

@@ -18,9 +18,11 @@ class DataFile:
 
 @dataclass
 class Tally:
-    """What a part of a batch cost; counted up by the task that computes it."""
+    """What a part of a batch cost; counted up by the task that computes it. `questions` went to sources, `saved` are
+    those that views answered, which are kept in the warehouse."""
 
     questions: int = 0
+    saved: int = 0
     keys: int = 0
     scans: int = 0
     answers: int = 0

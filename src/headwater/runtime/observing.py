@@ -72,7 +72,8 @@ class Observer:
     def _manager(self, manager: ViewManager) -> ManagerNow:
         waits, since = self._waits(manager)
         shown = not self._ledger.builds(manager.view)
-        return ManagerNow(manager.view.name, shown, manager.through, waits, since)
+        cost = self._meter.of_view(manager.view.name)
+        return ManagerNow(manager.view.name, shown, manager.through, waits, since, cost.questions, cost.saved)
 
     def _waits(self, manager: ViewManager) -> tuple[str, float]:
         """What keeps a view from being shown further, and since when."""

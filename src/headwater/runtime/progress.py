@@ -38,6 +38,7 @@ class Meter:
         self.transactions = self.changes = self.batches = 0
         self.tally = Tally()
         self.rows_out: dict[ViewName, int] = {}
+        self._of_view: dict[ViewName, Tally] = {}
         self.waiting_for: dict[ViewName, str] = {}
         self.lags: deque[tuple[float, float]] = deque(maxlen=2000)
         """(when, seconds from a commit at its source to its cut) of recent batches' oldest transactions."""
@@ -54,6 +55,10 @@ class Meter:
     def of_source(self, source: str) -> tuple[int, float | None]:
         """The transactions taken in from a source, and the lag of the last of them."""
         return self._by_source.get(source, 0), self._source_lags.get(source)
+
+    def of_view(self, view: ViewName) -> Tally:
+        """What the batches of a view cost since the run began."""
+        return self._of_view.get(view, Tally())
 
     def totals(self) -> Totals:
         now = self._clock.time()
@@ -106,6 +111,7 @@ class Meter:
 
     def computed(self, view: ViewName, written: Written) -> None:
         self.tally = self.tally.plus(written.tally)
+        self._of_view[view] = self.of_view(view).plus(written.tally)
         self.rows_out[view] = self.rows_out.get(view, 0) + written.rows
         self.waiting_for.pop(view, None)
 

@@ -48,13 +48,16 @@ class ViewNow:
 
 @dataclass(frozen=True)
 class ManagerNow:
-    """A view that is maintained, `shown` or not yet: how far it is computed, what it waits for and since when."""
+    """A view that is maintained, `shown` or not yet: how far it is computed, what it waits for and since when. What it
+    asked since the run began: `questions` of sources, `saved` of views, which are kept."""
 
     name: str
     shown: bool
     computed: int
     waits: str
     since: float
+    questions: int = 0
+    saved: int = 0
 
 
 @dataclass(frozen=True)

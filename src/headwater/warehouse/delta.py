@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
@@ -19,6 +20,12 @@ def open_table(storage: Storage, folder: str, version: int | None = None) -> Del
 
 def is_table(storage: Storage, folder: str) -> bool:
     return bool(DeltaTable.is_deltatable(storage.uri(folder), storage_options=storage.delta_options))
+
+
+def table_bytes(storage: Storage, folder: str) -> int:
+    """What the files of a table take, by its own log."""
+    actions = pa.table(open_table(storage, folder).get_add_actions())
+    return int(sum(actions.column("size_bytes").to_pylist()))
 
 
 def only_next(fence: int, **metadata: Any) -> CommitProperties:

@@ -180,13 +180,15 @@ def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa
             " asked (ask = false)",
             "run 'headwater apply': it keeps what the view needs",
         )
-    tally.questions += 1
+    if question.table.is_view:
+        tally.saved += 1
+    else:
+        tally.questions += 1
     tally.keys += question.keys.num_rows
     columns = [work.schemas[question.table].field(c) for c in question.columns]
     schema = pa.schema([pa.field(ORDINAL, pa.int64()), *columns, pa.field(COUNT, pa.int64())])
     batches: Batches
     if question.table.is_view:
-        tally.scans += 1
         batches = _find(question, _parent_state(work, question).to_batches())
     elif reads_all(work, question):
         tally.scans += 1

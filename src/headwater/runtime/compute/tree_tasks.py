@@ -162,7 +162,7 @@ def _asked(work: TreeWork, step: Asked, keys: pa.Table, tally: Tally) -> pa.Tabl
     if NUMBER in keys.column_names:
         heads = _heads(work, step, columns, keys)
         if heads is not None:
-            tally.questions += 1
+            tally.saved += 1
             tally.keys += keys.num_rows
             tally.answers += heads.num_rows
             return heads

@@ -28,8 +28,10 @@ from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.model.source import Capture, Source
 from headwater.runtime.project.about import read_about
 from headwater.runtime.report import read_report
+from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, ViewState
-from headwater.warehouse.layout import log_folder
+from headwater.warehouse.delta import is_table, table_bytes
+from headwater.warehouse.layout import auxiliary_folder, log_folder
 from headwater.warehouse.lease import Record
 from headwater.warehouse.lock import holder
 from headwater.warehouse.reading import Pinned, count_rows
@@ -75,6 +77,11 @@ class ViewStatus:
     since: float | None = None
     kept_for: str = ""
     """The view that it is kept for, if nobody wrote it."""
+    bytes: int = 0
+    """What its files take, those of its groups included."""
+    questions: int | None = None
+    saved: int | None = None
+    """What it asked of sources, and of views instead, since the run began."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +132,16 @@ def _view(project: Project, name: ViewName, state: ViewState, told: Mapping[str,
         computed=told.get("computed"),
         waits=told.get("waits", ""),
         since=told.get("since") or None,
+        bytes=size_of(project.storage, state),
+        questions=told.get("questions"),
+        saved=told.get("saved"),
     )
+
+
+def size_of(storage: Storage, state: ViewState) -> int:
+    """The bytes of a view's files, as its tables name them."""
+    folders = [log_folder(state.folder), auxiliary_folder(state.folder)]
+    return sum(table_bytes(storage, folder) for folder in folders if is_table(storage, folder))
 
 
 class _Look:
