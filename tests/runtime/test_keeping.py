@@ -93,7 +93,7 @@ def test_every_state_is_the_same_whatever_is_kept(tmp_path: Path, spark: SparkSe
         for name, query in QUERIES.items():
             assert shown(warehouse, name) == recomputed(project.folder, query), name
     cut = warehouse.cut()
-    for at in range(cut.views["plainly"].horizon, cut.views["plainly"].seq + 1):
+    for at in range(cut.views["plainly"].horizon, cut.views["plainly"].seq + 1, 4):
         wanted = shown(warehouse, "plainly", at)
         for name in ("equal2", "often3", "every_one"):
             assert shown(warehouse, name, at) == wanted, f"{name} at {at}"

@@ -81,6 +81,7 @@ class SparkCompute:
             leading={t: frozenset(i[0] for i in (s.key, *s.indexes) if i) for t, s in tables.items()},
             parents=parents,
             parts=max(1, min(cores, rows // ROWS_PER_PART)),
+            changed=rows,
             every=view.every if definition.level is Level.COMPLETE and not batch.whole else 0,
             identities=self._tables.identities(view),
         )

@@ -93,6 +93,17 @@ def translated_errors() -> Iterator[None]:
         raise ProcessDied(f"the JVM does not answer: {error}", DEATH_FIX) from error
 
 
+@contextmanager
+def failures_here() -> Iterator[None]:
+    """What a task would have failed of, where there is no task."""
+    try:
+        yield
+    except HeadwaterError:
+        raise
+    except Exception as error:
+        raise ComputationFailed(f"{type(error).__name__}: {error}"[:500], "see the log") from error
+
+
 def translated(error: Exception) -> HeadwaterError:
     text = str(error)
     found = _MARKED.search(text)

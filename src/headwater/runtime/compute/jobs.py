@@ -5,13 +5,13 @@
 
 The parts in brackets are Spark SQL; the others are Arrow programs in `tasks`. Nothing is shuffled except rows of the
 same group, and only when a batch is large enough to have several parts. What comes back to the driver are descriptions
-of files, to be committed or forgotten.
+of files, to be committed or forgotten. A few changes of one table, as they are, are written without a job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from headwater.algebra.view import quoted
 from headwater.maintenance.aggregate import result_schema
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.written import Tally, Written
-from headwater.runtime.compute.failures import carries_errors, translated_errors
+from headwater.runtime.compute.failures import carries_errors, failures_here, translated_errors
 from headwater.runtime.compute.planning import arguments, finish, outputs, plain
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.tasks import (
@@ -40,6 +40,10 @@ from headwater.runtime.compute.tasks import (
 )
 from headwater.runtime.project.plan import ViewPlan
 
+HERE = 50_000
+"""A batch of fewer changes of one table, of which Spark has nothing to compute, is written without a job: that would
+take longer than the work."""
+
 
 class TallySum(AccumulatorParam[Any]):
     def zero(self, value: Any) -> Any:
@@ -53,19 +57,21 @@ def run_wave(
     spark: SparkSession, plan: ViewPlan, work: WaveWork, target: Target, groups: AggregateWork | None
 ) -> Written:
     """Compute one batch of one view and write the files of its change."""
-    tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
     direct = plain(plan.view)
+    if groups is None and direct is not None and work.changed <= HERE and len(plan.view.occurrences) == 1:
+        with failures_here():
+            files, cost = _written(replace(work, parts=1), 0, target, direct)
+        return written(files, asdict(cost))
+    tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
     tasks = spark.range(0, work.parts, 1, work.parts)
     if groups is None and direct is not None:
-        renamed = [*direct.items(), *((n, n) for n in plan.log.names[-2:])]
 
         @carries_errors
         def compute_and_write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for part in _numbers(batches):
-                core, cost = core_changes(work, part)
+                files, cost = _written(work, part, target, direct)
                 tally.add(asdict(cost))
-                rows = pa.table([core.column(c) for _, c in renamed], names=[n for n, _ in renamed])
-                yield pa.record_batch([pa.array(write_rows(target, rows.to_batches()), pa.string())], schema=FILES)
+                yield pa.record_batch([pa.array(files, pa.string())], schema=FILES)
 
         return collected(tasks.mapInArrow(compute_and_write, spark_types(FILES)), tally)
 
@@ -78,6 +84,14 @@ def run_wave(
 
     core = tasks.mapInArrow(compute, spark_types(plan.core))
     return collected(finish_rows(plan, core, target, groups, work.parts), tally)
+
+
+def _written(work: WaveWork, part: int, target: Target, direct: Mapping[str, str]) -> tuple[list[str], Tally]:
+    """A part of a batch of a view of plain columns: descriptions of its files, and what it cost."""
+    core, cost = core_changes(work, part)
+    renamed = [*direct.items(), (COUNT, COUNT), (SEQ, SEQ)]
+    rows = pa.table([core.column(c) for _, c in renamed], names=[n for n, _ in renamed])
+    return list(write_rows(target, rows.to_batches())), cost
 
 
 def finish_rows(plan: ViewPlan, core: DataFrame, target: Target, groups: AggregateWork | None, parts: int) -> DataFrame:

@@ -95,6 +95,8 @@ class WaveWork:
     identities: Mapping[TableName, Identities] = field(default_factory=dict)
     """The columns the view was loaded from: answers about others are refused."""
     parts: int = 1
+    changed: int = 0
+    """About how many changes of its tables the batch holds."""
     every: int = 1
     """Every N-th transaction is a state of the view; 0 makes the whole batch one state."""
 
