@@ -56,7 +56,7 @@ WRONG: list[tuple[str, int, str, str]] = [
     ("consistency = ''", 3, "unknown value of option consistency ''", "there are"),
     ("consistency = 'complete-10'", 3, "'complete-10'", "'complete'"),
     ("evry = 3", 3, "unknown option 'evry' of view v", "'every'"),
-    ("every = 3,\nrefresh = 'on commit'", 4, "unknown option 'refresh'", "consistency, every, groups, schedule"),
+    ("every = 3,\nrefresh = 'on commit'", 4, "unknown option 'refresh'", "consistency, every, groups, maintenance"),
     ("every = 0", 3, f"option every = 0 {NUMBER}", "every = 10"),
     ("every = -3", 3, f"option every = -3 {NUMBER}", "every = 10"),
     ("every = 2.5", 3, f"option every = 2.5 {NUMBER}", "every = 10"),

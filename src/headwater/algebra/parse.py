@@ -17,6 +17,7 @@ from headwater.algebra.aggregation import aggregation
 from headwater.algebra.conditions import Pieces, take_apart
 from headwater.algebra.dependencies import in_order, references
 from headwater.algebra.dialect import over_core, spark_sql
+from headwater.algebra.methods import check_shape, refuse_tree
 from headwater.algebra.names import Bound, Catalog, Names, Views
 from headwater.algebra.promise import KEPT_FOR, OPTIONS, Promise, promised, refusal
 from headwater.algebra.query import Query, check_names, resolve_query
@@ -50,7 +51,7 @@ def define(
         pieces = take_apart(query.conditions, query.scope)
         grouped = aggregation(query, parsed)
         outputs = () if grouped else tuple(Output(name, spark_sql(over_core(tree))) for name, tree in query.outputs)
-        return ViewDefinition(
+        view = ViewDefinition(
             name=ViewName(parsed.name),
             level=promise.level,
             occurrences=tuple(_occurrence(bound, query, pieces, parsed) for bound in query.scope.bounds),
@@ -66,9 +67,13 @@ def define(
             schedule=promise.schedule,
             order=order,
             kept_for=_kept_for(parsed),
+            maintenance=promise.who.name,
+            parallel=promise.who.parallel,
         )
     except UnsupportedError as error:
         raise parsed.error(f"cannot be said in Spark SQL: {error}", "use another function of Spark SQL") from None
+    check_shape(parsed, promise.who, view, [bound.schema for bound in query.scope.bounds])
+    return view
 
 
 def _check_promise(
@@ -86,6 +91,7 @@ def _tree(
     parsed: ParsedView, promise: Promise, known: Names, views: Mapping[ViewName, ViewDefinition]
 ) -> ViewDefinition:
     """A view whose query is more than joins and one grouping."""
+    refuse_tree(parsed, promise.who)
     try:
         found = tree_view(parsed.select, known)
     except UnsupportedError as error:

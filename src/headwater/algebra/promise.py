@@ -2,6 +2,7 @@
 
     consistency = 'complete' [, every = N] | 'strong' | 'periodic', schedule = '…' | 'convergent'
     auxiliary = 'none' | 'auto' | 'equal' | 'frequency' | 'all' [, groups = K]
+    maintenance = 'wave' | 'sweep' | …, parallel = N             (`methods`)
 
 A view cannot promise more than what it reads, because its states are made of the states of those:
 
@@ -18,15 +19,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from headwater.algebra.methods import MAINTENANCE, PARALLEL, Chosen, chosen
 from headwater.algebra.statements import ParsedView
 from headwater.algebra.view import ViewDefinition
 from headwater.model.consistency import Level
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.schedule import parse_schedule
 
-OPTIONS = ("consistency", "every", "schedule", "auxiliary", "groups")
+OPTIONS = ("consistency", "every", "schedule", "auxiliary", "groups", MAINTENANCE, PARALLEL)
 KEPT_FOR = "kept_for"
 """In the stored statement of a view that nobody wrote."""
 AUXILIARY = ("none", "auto", "equal", "frequency", "all")
@@ -50,11 +52,12 @@ _OVER = {
 @dataclass(frozen=True)
 class Promise:
     """A level and what belongs to it: `every` is 1 but for COMPLETE; `schedule` is empty but for PERIODIC, where it is
-    the schedule's normal text."""
+    the schedule's normal text. `who` is to keep it."""
 
     level: Level
     every: int = 1
     schedule: str = ""
+    who: Chosen = field(default_factory=Chosen)
 
     def __str__(self) -> str:
         detail = f" every {self.every}" if self.every > 1 else f" ({self.schedule})" if self.schedule else ""
@@ -96,7 +99,7 @@ def promised(parsed: ParsedView) -> Promise:
             "a periodic view must say when it is recomputed",
             "add schedule = '10 minutes', or cron fields: schedule = '0 3 * * *'",
         )
-    return Promise(level, _every(parsed), _schedule(parsed))
+    return Promise(level, _every(parsed), _schedule(parsed), chosen(parsed, level))
 
 
 def _check_groups(parsed: ParsedView, kept: str) -> None:

@@ -118,6 +118,10 @@ class ViewDefinition:
     """The order in which rows are shown: (column, descending, NULLs first) each."""
     kept_for: ViewName | None = None
     """The view for whose maintenance it is kept, if nobody wrote it (`auxiliary`)."""
+    maintenance: str = "wave"
+    """Which algorithm maintains it (`methods`)."""
+    parallel: int = 1
+    """How many updates that algorithm handles at a time."""
 
     @property
     def columns(self) -> tuple[str, ...]:

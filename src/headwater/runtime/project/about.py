@@ -32,10 +32,12 @@ class About:
     identities: Mapping[TableName, Identities] = field(default_factory=dict)
     kept_for: str = ""
     """The view that it is kept for, if nobody wrote it."""
+    maintenance: str = ""
+    """The algorithm that maintains it, in words, if it is not the wave."""
 
     def to_json(self) -> bytes:
         known = by_table(self.identities)
-        return encode(_Stored(self.name, self.sql, self.statement, self.file, known, self.kept_for))
+        return encode(_Stored(self.name, self.sql, self.statement, self.file, known, self.kept_for, self.maintenance))
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class _Stored:
     file: str = ""
     identities: list[TableRow[Identities]] = field(default_factory=list)
     kept_for: str = ""
+    maintenance: str = ""
 
 
 def read_about(storage: Storage, folder: str) -> About | None:
@@ -54,13 +57,28 @@ def read_about(storage: Storage, folder: str) -> About | None:
     if text is None:
         return None
     found = decode(text, _Stored, storage.uri(f"{folder}/{ABOUT}"))
-    return About(found.name, found.sql, found.statement, found.file, of_tables(found.identities), found.kept_for)
+    known = of_tables(found.identities)
+    return About(found.name, found.sql, found.statement, found.file, known, found.kept_for, found.maintenance)
 
 
 def statement_of(view: ViewDefinition) -> str:
     """The statement that defines the view: its query as written, its promise in full."""
+    from headwater.algebra.methods import METHODS, WAVE
+
     options = [f"consistency = '{view.level.value}'"]
     options += [f"every = {view.every}"] if view.every > 1 else []
     options += [f"schedule = '{view.schedule}'"] if view.schedule else []
     options += [f"kept_for = '{view.kept_for}'"] if view.kept_for else []
+    options += [f"maintenance = '{view.maintenance}'"] if view.maintenance != WAVE else []
+    options += [f"parallel = {view.parallel}"] if METHODS[view.maintenance].parallel else []
     return f"CREATE MATERIALIZED VIEW {view.name} WITH ({', '.join(options)}) AS\n{view.text};\n"
+
+
+def maintained_by(view: ViewDefinition) -> str:
+    """The algorithm that maintains the view, in words; empty for the wave."""
+    from headwater.algebra.methods import METHODS, WAVE
+
+    if view.maintenance == WAVE:
+        return ""
+    method = METHODS[view.maintenance]
+    return f"{method.title}, {view.parallel} at a time" if method.parallel else method.title
