@@ -154,7 +154,7 @@ class _Indexed:
     def rows(self, table: Any) -> Bag:
         raise AssertionError(f"{table} is read as a whole")
 
-    def find(self, table: Any, positions: tuple[int, ...]) -> Any:
+    def find(self, table: Any, positions: tuple[int, ...], wanted: Any = None) -> Any:
         assert positions, f"{table} is read as a whole"
         return self._inner.find(table, positions)
 

@@ -113,6 +113,10 @@ class Spj:
         self.columns = {o.table: tuple(columns[o.table]) for o in view.occurrences}
         self._raw = tuple(tuple(columns[o.table]) for o in view.occurrences)
         self._widths = tuple(len(o.columns) for o in view.occurrences)
+        self._near: list[set[int]] = [set() for _ in view.occurrences]
+        for equality in view.equalities:
+            self._near[equality.left[0]].add(equality.right[0])
+            self._near[equality.right[0]].add(equality.left[0])
         self._joins: dict[tuple[tuple[int, ...], int], _Join] = {}
         self._raw_far: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
         self._clauses = early_clauses(view)
@@ -169,6 +173,24 @@ class Spj:
                 out[joined] = had(joined, 0) + count * times
         grown = Partial(plan.over, Bag(out) if 0 not in out.values() else Bag({r: c for r, c in out.items() if c}))
         return self._selected(grown, plan.clauses)
+
+    def keys(self, partial: Partial, j: int) -> list[Key]:
+        """What `extend` looks up in Tj: each key once, none with a NULL."""
+        near = self.join(partial.over, j).near
+        found = dict.fromkeys(map(key_of(near), partial.bag.counts))
+        return [k for k in found if k is not None and not (len(near) > 1 and None in k)]
+
+    def order(self, i: int, over: Sequence[int]) -> list[int]:
+        """How a change of Ti meets the others of `over`: to the left and then to the right, as the papers have it for
+        a chain, but none before one of those that it is joined with."""
+        met, left = {i}, [*(j for j in reversed(over) if j < i), *(j for j in over if j > i)]
+        found: list[int] = []
+        while left:
+            j = next((j for j in left if self._near[j] & met), left[0])
+            left.remove(j)
+            met.add(j)
+            found.append(j)
+        return found
 
     def local(self, partial: Partial, j: int, rows: Bag) -> Partial:
         """partial ⋈ rows, where `rows` are of the table of occurrence j and are here: SWEEP's local join."""

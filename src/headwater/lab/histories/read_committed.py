@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.spj import Find, Key, key_of
-from headwater.maintenance.strategies.contract import Database, Update
+from headwater.maintenance.strategies.contract import Database, Update, Wanted
 from headwater.model.names import TableName
 
 
@@ -27,7 +27,7 @@ class ReadCommitted:
     def position(self) -> int:
         return self._database.position
 
-    def find(self, table: TableName, positions: tuple[int, ...]) -> Find:
+    def find(self, table: TableName, positions: tuple[int, ...], wanted: Wanted | None = None) -> Find:
         now, earlier, key_at = self._database.find(table, positions), self._read.get(table, {}), key_of(positions)
         if not earlier:
             return now

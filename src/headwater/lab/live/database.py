@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.spj import Find, Key, index
-from headwater.maintenance.strategies.contract import Label, Update
+from headwater.maintenance.strategies.asked import AskedTable
+from headwater.maintenance.strategies.contract import Label, Update, Wanted
+from headwater.maintenance.strategies.values import PYTHONS
 from headwater.model.errors import UsageError
 from headwater.model.names import Position, TableName
-from headwater.model.source import COUNT, ORDINAL, Question, Source
+from headwater.model.source import ORDINAL, Question, Source
 
 LIMIT, CHUNK = 10_000, 100_000
 """Changes that one poll brings, and rows that one scan reads, at most."""
@@ -44,9 +45,9 @@ class LiveDatabase:
             poll = self._source.poll(self._polled[-1][1], {t: s.names for t, s in self._schemas.items()}, LIMIT)
             changes: list[dict[TableName, list[tuple[Row, int]]]] = [{} for _ in range(poll.transactions.num_rows)]
             for table, rows in poll.changes.items():
-                counts, ordinals = rows.column(COUNT).to_pylist(), rows.column(ORDINAL).to_pylist()
-                for row, times, n in zip(_rows(rows, self._schemas[table].names), counts, ordinals, strict=True):
-                    changes[n].setdefault(table, []).append((row, times))
+                own = PYTHONS.rows(rows, self._schemas[table].names)
+                for pair, n in zip(own, rows.column(ORDINAL).to_pylist(), strict=True):
+                    changes[n].setdefault(table, []).append(pair)
             for changed, said in zip(changes, poll.transactions.to_pylist(), strict=True):
                 label = Label(str(self._source.name), len(self._log) + 1)
                 bags = {t: bag for t, rows in changed.items() if (bag := Bag.summed(rows))}
@@ -68,8 +69,8 @@ class LiveDatabase:
     def rows(self, table: TableName) -> Bag:
         return self._scan(table, self._polled[-1][1])
 
-    def find(self, table: TableName, positions: tuple[int, ...]) -> Find:
-        return self._find(table, positions, self._polled[-1][1])
+    def find(self, table: TableName, positions: tuple[int, ...], wanted: Wanted | None = None) -> Find:
+        return self._find(table, positions, self._polled[-1][1], wanted)
 
     def as_of(self, table: TableName, positions: tuple[int, ...], position: int) -> Find:
         """As of the first poll that ended there or later, less what it told beyond: R(p) = R(q) − changes in (p, q]."""
@@ -91,22 +92,23 @@ class LiveDatabase:
         for tid in tids:
             self._delta.pop(tid, None)
 
-    def _find(self, table: TableName, positions: tuple[int, ...], at: Position) -> Find:
-        """One key at a time, as strategies look them up; each is asked for once in a question."""
-        fields, names = [self._schemas[table].field(i) for i in positions], self._schemas[table].names
-        found: dict[Key, Bag] = {}
+    def _find(self, table: TableName, positions: tuple[int, ...], at: Position, wanted: Wanted | None = None) -> Find:
+        if not positions:
+            rows: list[Bag] = []
 
-        def find(key: Key) -> Bag:
-            if key not in found:
-                keys = _keys(fields, key if len(fields) > 1 else (key,)) if fields else None
-                if keys is not None:
-                    question = Question(table, tuple(keys.column_names), keys, tuple(names))
-                    found[key] = self._bag(self._source.ask(question, at), names)
-                else:
-                    found[key] = Bag() if fields else self._scan(table, at)
-            return found[key]
+            def everything(key: Key) -> Bag:
+                if not rows:
+                    rows.append(self._scan(table, at))
+                return rows[0]
 
-        return find
+            return everything
+
+        def ask(question: Question) -> Iterator[pa.Table]:
+            for batch in self._source.ask(question, at):
+                self.rows_read += batch.num_rows
+                yield pa.table(batch)
+
+        return AskedTable(table, self._schemas[table], values=PYTHONS).find(ask, positions, wanted)
 
     def _scan(self, table: TableName, at: Position) -> Bag:
         names, chunks = self._schemas[table].names, self._source.chunks(table, CHUNK)
@@ -129,23 +131,5 @@ class LiveDatabase:
         pairs: list[tuple[Row, int]] = []
         for batch in batches:
             self.rows_read += batch.num_rows
-            pairs.extend(zip(_rows(batch, names), batch.column(COUNT).to_pylist(), strict=True))
+            pairs.extend(PYTHONS.rows(pa.table(batch), names))
         return Bag.summed(pairs)
-
-
-def _rows(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> Iterable[Row]:
-    return zip(*(rows.column(name).to_pylist() for name in names), strict=True)
-
-
-def _keys(fields: Sequence[pa.Field], key: Sequence[Any]) -> pa.Table | None:
-    """A key in the types of its columns; None if no row can have it: two values for one column, or one that the column
-    cannot hold."""
-    arrays: dict[str, pa.Array] = {}
-    for field, value in zip(fields, key, strict=True):
-        try:
-            array = arrays.setdefault(field.name, pa.array([value], field.type))
-        except (pa.ArrowInvalid, OverflowError):
-            return None
-        if array[0].as_py() != value:  # Arrow makes 5.5 a 5
-            return None
-    return pa.table(arrays)

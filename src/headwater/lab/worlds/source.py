@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.spj import Find, Key, key_of
-from headwater.maintenance.strategies.contract import Label, Node, Update
+from headwater.maintenance.strategies.contract import Label, Node, Update, Wanted
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import TableName
 
@@ -48,7 +48,7 @@ class SourceDatabase:
     def rows(self, table: TableName) -> Bag:
         return Bag(dict(self._rows[table]))
 
-    def find(self, table: TableName, positions: tuple[int, ...]) -> Find:
+    def find(self, table: TableName, positions: tuple[int, ...], wanted: Wanted | None = None) -> Find:
         rows = self._rows[table]
         if not positions:
             return lambda key: rows.items()

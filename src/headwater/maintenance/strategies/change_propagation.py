@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.spj import Find, Key, Partial, Spj, index, weight
-from headwater.maintenance.strategies.contract import Database, Node, StrategySetting
+from headwater.maintenance.strategies.contract import Database, Node, StrategySetting, Wanted
 from headwater.model.names import TableName
 
 
@@ -45,20 +45,20 @@ class Isolated:
         self.deleted = Bag({row: -count for row, count in self._change if count < 0})
         self.added = Bag({row: count for row, count in self._change if count > 0})
 
-    def past(self, at: tuple[int, ...]) -> Find:
+    def past(self, at: tuple[int, ...], wanted: Wanted | None = None) -> Find:
         """Equation 2."""
-        return self._corrected(at, -self._since)
+        return self._corrected(at, wanted, -self._since)
 
-    def old(self, at: tuple[int, ...]) -> Find:
+    def old(self, at: tuple[int, ...], wanted: Wanted | None = None) -> Find:
         """Equation 3."""
-        return self._corrected(at, self._change - self._since)
+        return self._corrected(at, wanted, self._change - self._since)
 
-    def stayed(self, at: tuple[int, ...]) -> Find:
+    def stayed(self, at: tuple[int, ...], wanted: Wanted | None = None) -> Find:
         """R^o − ADD(R)."""
-        return self._corrected(at, -self._since - self.deleted)
+        return self._corrected(at, wanted, -self._since - self.deleted)
 
-    def _corrected(self, at: tuple[int, ...], by: Bag) -> Find:
-        now = self._database.find(self._table, at)
+    def _corrected(self, at: tuple[int, ...], wanted: Wanted | None, by: Bag) -> Find:
+        now = self._database.find(self._table, at, wanted)
         if not by:
             return now
         correction = index(by, at)
@@ -103,9 +103,10 @@ def joined(view: Spj, change: PropagatedChange, j: int, table: Isolated, before:
     return PropagatedChange(_extended(view, change.add, j, added), _extended(view, change.delete, j, deleted))
 
 
-def _extended(view: Spj, partial: Partial, j: int, state: Callable[[tuple[int, ...]], Find]) -> Partial:
+def _extended(view: Spj, partial: Partial, j: int, state: Callable[[tuple[int, ...], Wanted], Find]) -> Partial:
     at = view.raw_positions(j, view.join(partial.over, j).far)
-    return view.extend(partial, j, view.as_occurrence(j, state(at) if partial.bag else _nothing))
+    found = state(at, lambda: view.keys(partial, j)) if partial.bag else _nothing
+    return view.extend(partial, j, view.as_occurrence(j, found))
 
 
 def _nothing(key: Key) -> Iterable[tuple[Row, int]]:

@@ -16,18 +16,19 @@ A node that stands beside a source has the source's name; what passes between th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from headwater.algebra.bag import Bag
-from headwater.algebra.spj import Find, Partial, Spj, weight
+from headwater.algebra.spj import Find, Key, Partial, Spj, weight
 from headwater.model.names import TableName
 
 Node = str
 WAREHOUSE: Node = "warehouse"
+Wanted = Callable[[], Collection[Key]]
 
 
 class Label(NamedTuple):
@@ -74,8 +75,9 @@ class Database(Protocol):
         """How many transactions have been committed."""
         ...
 
-    def find(self, table: TableName, positions: tuple[int, ...]) -> Find:
-        """Rows of a table by the key at these positions, now; whole rows of the table."""
+    def find(self, table: TableName, positions: tuple[int, ...], wanted: Wanted | None = None) -> Find:
+        """Rows of a table by the key at these positions, now; whole rows of the table. `wanted` tells the keys that
+        will be looked up, where they are known: who is far away asks for all of them at once."""
         ...
 
     def rows(self, table: TableName) -> Bag:
@@ -126,7 +128,8 @@ class Probe:
     def evaluate(self, database: Database) -> Partial:
         view, j = self.view, self.j
         far = view.raw_positions(j, view.join(self.partial.over, j).far)
-        return view.extend(self.partial, j, view.as_occurrence(j, database.find(view.tables[j], far)))
+        found = database.find(view.tables[j], far, lambda: view.keys(self.partial, j))
+        return view.extend(self.partial, j, view.as_occurrence(j, found))
 
 
 class Ask(NamedTuple):

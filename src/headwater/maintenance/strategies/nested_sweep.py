@@ -139,9 +139,8 @@ class NestedSweep:
 
     def _sweep(self, j: int, change: Bag, over: range | tuple[int, ...]) -> _Sweep:
         """To begin with: a change of occurrence j, to be joined with the others of `over`, left and then right."""
-        left = [i for i in reversed(over) if i < j]
-        right = [i for i in over if i > j]
-        return _Sweep(self.setting.view.origin(j, change), deque([*left, *right]))
+        view = self.setting.view
+        return _Sweep(view.origin(j, change), deque(view.order(j, over)))
 
 
 def _sum(one: Partial, other: Partial) -> Partial:

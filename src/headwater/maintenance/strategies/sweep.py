@@ -83,7 +83,7 @@ def view_change(setting: StrategySetting, update: Update, concurrent: Concurrent
     total = Bag()
     for i in changed(view, update):
         partial = view.origin(i, update.changes[view.tables[i]])
-        for j in [*range(i - 1, -1, -1), *range(i + 1, view.n)]:
+        for j in view.order(i, range(view.n)):
             partial = yield from process_subquery(setting, partial, j, update, concurrent)
         total = total + view.finish(partial)
     return total
