@@ -177,6 +177,8 @@ class MemoryTables:
     def convert(self, view: ManagedView, seq: Seq) -> bool:
         return False
 
+    def says(self, view: ManagedView) -> None: ...
+
     def means(self, view: ManagedView, identities: Mapping[TableName, Identities]) -> None:
         pass
 

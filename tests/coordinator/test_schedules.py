@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headwater.runtime.commit.ledger import Ledger
+from headwater.runtime.scheduling import managers, relevance
 from headwater.runtime.scheduling.families import Family
 from headwater.runtime.scheduling.merging import Merging
 
@@ -19,6 +20,13 @@ from .world import Counts, Dangers, play
 
 HISTORIES, FIRST = int(os.environ.get("HISTORIES", "120")), int(os.environ.get("FIRST", "0"))
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # journals are many small files
+
+
+@pytest.fixture(autouse=True)
+def _batches_of_few_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that batches of published algorithms end where the others' do not, in short histories too."""
+    for module in (managers, relevance):
+        monkeypatch.setattr(module, "UPDATES", 3)
 
 
 @pytest.fixture

@@ -28,6 +28,13 @@ CREATE MATERIALIZED VIEW alone AS SELECT k, v FROM c.u;
 CREATE MATERIALIZED VIEW upper AS SELECT k, v FROM copy WHERE v > 1;
 CREATE MATERIALIZED VIEW both WITH (consistency = 'strong') AS
     SELECT f.k, f.w, c.n FROM far AS f JOIN counts AS c ON c.k = f.k;
+CREATE MATERIALIZED VIEW swept WITH (maintenance = 'sweep') AS
+    SELECT r.k, r.v, t.v AS w FROM a.r JOIN b.t ON t.k = r.k;
+CREATE MATERIALIZED VIEW nested WITH (maintenance = 'nested-sweep', consistency = 'strong') AS
+    SELECT s.k, s.v, t.v AS w FROM a.s JOIN b.t ON t.k = s.k;
+CREATE MATERIALIZED VIEW any_order WITH (maintenance = 'pvm', consistency = 'convergent') AS
+    SELECT s.k, t.v AS w FROM a.s JOIN b.t ON t.k = s.k;
+CREATE MATERIALIZED VIEW over_swept AS SELECT k, w FROM swept WHERE w > 1;
 CREATE MATERIALIZED VIEW nightly WITH (consistency = 'periodic', schedule = '30s') AS SELECT k, v FROM b.t;
 """
 

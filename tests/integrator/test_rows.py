@@ -48,6 +48,23 @@ def test_rows_end_at_the_last_multiple() -> None:
     assert cut(10, 20, views, (100,)) == [(10, 19, "a")]  # no multiple inside: nothing to cut
 
 
+def test_rows_cross_no_multiple_of_what_a_batch_takes_at_most() -> None:
+    found = rows(Seq(10), Seq(30), {"a": seqs(11, 14, 17, 19, 25), "b": seqs(12)}, most=8)
+    assert [(r.lo, r.hi, *r.views) for r in found] == [(11, 12, "b"), (10, 14, "a"), (16, 19, "a"), (24, 25, "a")]
+
+
+@given(
+    relevant=st.dictionaries(st.sampled_from("abc"), st.sets(st.integers(1, 30), max_size=12)), most=st.integers(1, 9)
+)
+def test_no_row_crosses_a_multiple(relevant: dict[str, set[int]], most: int) -> None:
+    known = {view: seqs(*sorted(found)) for view, found in relevant.items()}
+    found = rows(Seq(0), Seq(30), known, most=most)
+    assert all((r.lo) // most == (r.hi - 1) // most for r in found)
+    for view, numbers in relevant.items():
+        for seq in numbers:
+            assert len([r for r in found if view in r.views and r.lo < seq <= r.hi]) == 1
+
+
 relevance = st.dictionaries(
     st.sampled_from("abcdefgh"),
     st.sets(st.integers(1, 30), max_size=8).map(lambda found: seqs(*sorted(found))),

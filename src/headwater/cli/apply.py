@@ -44,7 +44,10 @@ def apply(
         plan = warehouse.plan_apply()
     show(list(plan.refused.values()), as_json)
     if not plan:
-        _say(as_json, {"changes": [], "applied": False}, "nothing to do: the maintained views are those of views/")
+        for warning in plan.warnings if not as_json else ():
+            results().print(said(f"note: {warning}", "yellow"), soft_wrap=True)
+        facts = {"changes": [], "applied": False, "warnings": list(plan.warnings)}
+        _say(as_json, facts, "nothing to do: the maintained views are those of views/")
         return
     if not as_json:
         _show(plan)

@@ -80,11 +80,14 @@ def _print_view(screen: Console, view: PlannedView) -> None:
         table.add_row("  a change of" if not number else "", _order(origin, meetings))
     for number, lookup in enumerate(view.lookups):
         table.add_row("  asks" if not number else "", _lookup(lookup))
+    if view.maintenance:
+        table.add_row("  maintained by", plain(view.maintenance))
     asked = f"{view.questions} questions a batch, however many transactions it holds"
     if view.evaluations:
         asked += f"; Spark evaluates expressions {view.evaluations} times within it"
-    table.add_row("  cost", asked if view.questions else "no questions: changes of one table say it all")
-    if view.questions:
+    if not view.maintenance:
+        table.add_row("  cost", asked if view.questions else "no questions: changes of one table say it all")
+    if view.questions and not view.maintenance:
         table.add_row("", plain(view.example))
     if view.by_spark:
         table.add_row("  Spark checks", plain(" and ".join(view.by_spark)))

@@ -75,6 +75,8 @@ class PlannedView:
     """Operators whose every change needs all rows below them."""
     evaluations: int = 0
     """How often Spark evaluates expressions within a batch."""
+    maintenance: str = ""
+    """The published algorithm that maintains it, and what that asks; empty for the wave."""
 
     @property
     def example(self) -> str:
@@ -238,7 +240,23 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
         by_spark=tuple(r.replace("`", "") for r in view.residual),
         aggregation=_aggregation(view),
         columns={f.name: type_name(f.type) for f in columns},
+        maintenance=_maintained(view),
     )
+
+
+def _maintained(view: ViewDefinition) -> str:
+    """Who maintains it, what that can give and what it asks."""
+    from headwater.algebra.methods import METHODS, WAVE
+    from headwater.runtime.project.about import maintained_by
+
+    if view.maintenance == WAVE:
+        return ""
+    n, level = len(view.occurrences), METHODS[view.maintenance].level.value
+    asks = {
+        "nested-sweep": f"up to {n - 1} questions for each update, fewer where updates meet",
+        "tid": "questions for each batch, as many as tables and sources make of it, not updates",
+    }.get(view.maintenance, f"{n - 1} questions for each update")
+    return f"{maintained_by(view)}: {level} at most; {asks if n > 1 else 'no questions'}"
 
 
 def _planned_tree(plan: ViewPlan, schemas: Mapping[TableName, TableSchema]) -> PlannedView:

@@ -167,6 +167,7 @@ def waits(view: ViewStatus) -> str:
 
 def kind(view: ViewStatus) -> str:
     level = f"{view.level}, every {view.every:,}" if view.every > 1 else view.level
+    level += f", by {view.maintenance}" if view.maintenance else ""
     return f"{level}, kept for {view.kept_for}" if view.kept_for else level
 
 

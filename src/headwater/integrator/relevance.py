@@ -43,13 +43,13 @@ class TiedRow:
     views: frozenset[str]
 
 
-def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = ()) -> list[TiedRow]:
+def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = (), most: int = 0) -> list[TiedRow]:
     """Cut a round of the integrator into rows, by their last transactions.
 
     A row ends where the set of views changes that its transactions tie together, so that no view is held by a
     transaction that does not concern it. A run of transactions with one set is one row, whatever others of none of its
     views lie between them. Where a view shows every N transactions, rows end at the last multiple of N as well, or it
-    could never be shown up to there.
+    could never be shown up to there. Where batches cross no multiple of `most`, rows do not either.
     """
     every = list(every)
     within = {view: seqs[(seqs > lo) & (seqs <= hi)] for view, seqs in relevant.items()}
@@ -69,6 +69,8 @@ def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = 
         places = np.flatnonzero(own)
         begins[places[1:]] |= sets[places[1:]] != sets[places[:-1]]
         begins[places[0]] = True
+        if most:
+            begins[places[1:]] |= (seqs[places[1:]] - 1) // most != (seqs[places[:-1]] - 1) // most
         for n in every:  # after the multiple a new row begins
             begins[places[seqs[places] > hi // n * n][:1]] = True
     order = np.argsort(sets, kind="stable")

@@ -26,6 +26,8 @@ class Tally:
     keys: int = 0
     scans: int = 0
     answers: int = 0
+    bytes: int = 0
+    """Of the keys that were sent and the answers that came, as Arrow has them."""
     changes: int = 0
     seconds_asking: float = 0.0
     seconds: float = 0.0

@@ -202,6 +202,7 @@ class Engine:
         for name, view in found.kept.items():
             if self._machinery.tables.convert(view, cut.views[name].seq):
                 self.meter.note(f"{name}: what its groups keep was written by an earlier version, and is converted")
+            self._machinery.tables.says(view)
         self._poll_again(found, plans, change)
         self._go_on(found, [found.kept[n] for n in found.kept if n not in halted], resumed)
         self._set_aside(found, how, wanted)

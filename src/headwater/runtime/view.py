@@ -10,6 +10,10 @@ from headwater.model.names import TableName, ViewName
 from headwater.model.schema import Identities
 from headwater.runtime.project.plan import ViewPlan
 
+UPDATES = 200
+"""A batch of a published algorithm crosses no multiple of this: it goes from update to update, and cuts should show
+how far it is."""
+
 
 @dataclass(frozen=True, eq=False)
 class ManagedView:
@@ -47,10 +51,16 @@ class ManagedView:
         return self.plan.view.level is Level.PERIODIC
 
     @property
+    def by_updates(self) -> bool:
+        """Whether a published algorithm maintains it, update by update."""
+        return self.plan.view.maintenance != "wave"
+
+    @property
     def in_order(self) -> bool:
         """Whether batches must be committed in order. Convergence does not ask for it, but an aggregation builds every
-        batch on the one before, and so does a view over views."""
-        return self.merged or self.plan.auxiliary is not None or bool(self.plan.view.parents)
+        batch on the one before, and so does a view over views. Batches of a published algorithm end where the wave's
+        do not, so nobody could tell which of them are there."""
+        return self.merged or self.by_updates or self.plan.auxiliary is not None or bool(self.plan.view.parents)
 
 
 @dataclass(frozen=True)

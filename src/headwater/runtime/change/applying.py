@@ -14,7 +14,7 @@ from headwater.model.errors import HeadwaterError
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schedule import parse_schedule
 from headwater.runtime.change.left_alone import check_left_alone
-from headwater.runtime.project.about import read_about
+from headwater.runtime.project.about import maintained_by, read_about
 from headwater.runtime.project.fingerprints import fingerprints
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def plan_apply(project: Project) -> ApplyPlan:
         wanted,
         sum(known) if len(known) == len(sizes) else None,
         capture,
-        _warnings(views, changes),
+        [*_warnings(views, changes), *_other_algorithms(project, cut, views, changes)],
         defined.errors,
     )
 
@@ -115,6 +115,23 @@ def _texts(project: Project, cut: Cut) -> dict[ViewName, str]:
         if about is not None:
             found[name] = about.sql
     return found
+
+
+def _other_algorithms(
+    project: Project, cut: Cut, views: Mapping[ViewName, ViewDefinition], changes: Sequence[ViewChange]
+) -> list[str]:
+    """Views that stay as they are and are to be maintained by another algorithm: the next run begins with it."""
+    said, new = [], {change.view for change in changes}
+    for name, state in cut.views.items():
+        about = read_about(project.storage, state.folder)
+        if name in views and name not in new and about is not None:
+            who = maintained_by(views[name])
+            if about.maintenance != who:
+                said.append(
+                    f"{name}: {who or 'the wave'} maintains it from the next start of 'headwater run' on, with the rows"
+                    f" that are there; {about.maintenance or 'the wave'} did until now"
+                )
+    return said
 
 
 def _warnings(views: Mapping[ViewName, ViewDefinition], changes: Sequence[ViewChange]) -> list[str]:

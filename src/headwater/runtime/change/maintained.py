@@ -7,7 +7,7 @@ differs from views/. `apply` makes the difference go away.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.algebra import in_order, parse_views
 from headwater.algebra.parse import ParsedView
@@ -78,7 +78,9 @@ def to_go_on(plan: PlanView, config: Config, catalog: SourceCatalog, maintained:
     try:
         parsed = read_views(config)
         keeping = keeping_of(config, storage, parsed)
-        differs = _differences(cut, parsed, define_each(parsed, catalog, keeping=keeping), catalog)
+        written = define_each(parsed, catalog, keeping=keeping)
+        differs = _differences(cut, parsed, written, catalog)
+        known = _by_the_written_algorithm(known, cut, written, catalog)
         unknown = [one for one in parsed if ViewName(one.name) not in cut.views]
         new = define_each(unknown, catalog, known.views, keeping)
     except HeadwaterError as error:
@@ -122,6 +124,20 @@ def _asking(plans: Mapping[ViewName, ViewPlan], config: Config) -> dict[ViewName
                 "run 'headwater apply': it loads the view with what it needs kept beside it",
             )
     return found
+
+
+def _by_the_written_algorithm(known: Defined, cut: Cut, written: Defined, catalog: SourceCatalog) -> Defined:
+    """The maintained views, each by the algorithm that views/ says now: its content is the same, whoever maintains it,
+    so a run that begins goes on from there."""
+    tables = {name: catalog.schemas(view) for name, view in written.views.items()}
+    marks = fingerprints(written.views, tables)
+    views = {
+        name: replace(view, maintenance=written.views[name].maintenance, parallel=written.views[name].parallel)
+        if name in marks and marks[name] == cut.views[name].fingerprint
+        else view
+        for name, view in known.views.items()
+    }
+    return replace(known, views=views)
 
 
 def _differences(cut: Cut, parsed: Sequence[ParsedView], defined: Defined, catalog: SourceCatalog) -> list[str]:

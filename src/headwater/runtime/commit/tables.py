@@ -18,7 +18,7 @@ from headwater.model.written import Written
 from headwater.runtime.commit.conversion import converted
 from headwater.runtime.commit.events import TableVersions
 from headwater.runtime.commit.folding import Rewritten
-from headwater.runtime.project.about import ABOUT, About, read_about, statement_of
+from headwater.runtime.project.about import ABOUT, About, maintained_by, read_about, statement_of
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.view import ManagedView, own_identities
 from headwater.storage import Storage, folder_name
@@ -59,6 +59,9 @@ class Tables(Protocol):
 
     def means(self, view: ManagedView, identities: Mapping[TableName, Identities]) -> None:
         """Its columns were altered harmlessly: these are the ones it means from now on, in the next run too."""
+
+    def says(self, view: ManagedView) -> None:
+        """Another algorithm maintains it now, with the same content: so it is in the next run too."""
 
 
 @dataclass
@@ -127,6 +130,13 @@ class ViewTables:
         if about is not None:
             self.storage.put(f"{view.folder}/{ABOUT}", replace(about, identities=identities).to_json())
 
+    def says(self, view: ManagedView) -> None:
+        about, statement = read_about(self.storage, view.folder), statement_of(view.plan.view)
+        who = maintained_by(view.plan.view)
+        if about is not None and about.maintenance != who:
+            told = replace(about, statement=statement, maintenance=who)
+            self.storage.put(f"{view.folder}/{ABOUT}", told.to_json())
+
     def identities(self, view: ManagedView) -> Mapping[TableName, Identities]:
         """The columns that a view means, as they were last seen."""
         return self._meant.get(view.folder, view.identities)
@@ -141,7 +151,13 @@ class ViewTables:
             tables.auxiliary.create(plan.auxiliary)
         definition, statement = plan.view, statement_of(plan.view)
         about = About(
-            definition.name, definition.text, statement, definition.file, view.identities, definition.kept_for or ""
+            definition.name,
+            definition.text,
+            statement,
+            definition.file,
+            view.identities,
+            definition.kept_for or "",
+            maintained_by(definition),
         )
         self.storage.put(f"{folder}/{ABOUT}", about.to_json())
         return view

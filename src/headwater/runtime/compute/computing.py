@@ -80,9 +80,9 @@ class SparkCompute:
             sizes={t: UNKNOWN_ROWS if s.rows is None else s.rows for t, s in tables.items()},
             leading={t: frozenset(i[0] for i in (s.key, *s.indexes) if i) for t, s in tables.items()},
             parents=parents,
-            parts=max(1, min(cores, rows // ROWS_PER_PART)),
+            parts=1 if view.by_updates else max(1, min(cores, rows // ROWS_PER_PART)),
             changed=rows,
-            every=view.every if definition.level is Level.COMPLETE and not batch.whole else 0,
+            every=_every(view, batch),
             identities=self._tables.identities(view),
         )
 
@@ -92,3 +92,10 @@ class SparkCompute:
         paths = {file.name: self._tables.storage.path(f"{folder}/{file.name}") for file in files}
         changes = tuple(paths[f.name] for f in files if f.high > batch.lo and f.low <= batch.hi)
         return ParentFiles(changes, tuple(paths[f.name] for f in files if f.low <= batch.hi))
+
+
+def _every(view: ManagedView, batch: Batch) -> int:
+    """Which transactions of a batch are states; a published algorithm is told of each, and makes its own states."""
+    if batch.whole:
+        return 0
+    return view.every if view.by_updates or view.plan.view.level is Level.COMPLETE else 0

@@ -3,6 +3,8 @@
     wave → [expressions] → files                                         a view of plain columns needs no middle part
     wave → [expressions] → groups (+ auxiliary files) → [HAVING, expressions] → files
 
+or a published algorithm in place of the wave, where the view says so (`strategy_tasks`).
+
 The parts in brackets are Spark SQL; the others are Arrow programs in `tasks`. Nothing is shuffled except rows of the
 same group, and only when a batch is large enough to have several parts. What comes back to the driver are descriptions
 of files, to be committed or forgotten. A few changes of one table, as they are, are written without a job.
@@ -19,6 +21,7 @@ from pyspark import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 
+from headwater.algebra.methods import WAVE
 from headwater.algebra.view import quoted
 from headwater.maintenance.aggregate import result_schema
 from headwater.model.changelog import COUNT, SEQ
@@ -26,6 +29,7 @@ from headwater.model.written import Tally, Written
 from headwater.runtime.compute.failures import carries_errors, failures_here, translated_errors
 from headwater.runtime.compute.planning import arguments, finish, outputs, plain
 from headwater.runtime.compute.spark import spark_types
+from headwater.runtime.compute.strategy_tasks import strategy_changes
 from headwater.runtime.compute.tasks import (
     FILE,
     FILES,
@@ -78,7 +82,7 @@ def run_wave(
     @carries_errors
     def compute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in _numbers(batches):
-            core, cost = core_changes(work, part)
+            core, cost = _computed(work, part)
             tally.add(asdict(cost))
             yield from core.cast(plan.core).to_batches(max_chunksize=65536)
 
@@ -86,9 +90,14 @@ def run_wave(
     return collected(finish_rows(plan, core, target, groups, work.parts), tally)
 
 
+def _computed(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
+    """The core's changes, by the wave or by the algorithm that the view names."""
+    return core_changes(work, part) if work.view.maintenance == WAVE else strategy_changes(work, part)
+
+
 def _written(work: WaveWork, part: int, target: Target, direct: Mapping[str, str]) -> tuple[list[str], Tally]:
     """A part of a batch of a view of plain columns: descriptions of its files, and what it cost."""
-    core, cost = core_changes(work, part)
+    core, cost = _computed(work, part)
     renamed = [*direct.items(), (COUNT, COUNT), (SEQ, SEQ)]
     rows = pa.table([core.column(c) for _, c in renamed], names=[n for n, _ in renamed])
     return list(write_rows(target, rows.to_batches())), cost

@@ -194,7 +194,7 @@ def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa
         batches = _find(question, _parent_state(work, question).to_batches())
     elif reads_all(work, question):
         tally.scans += 1
-        batches = _find(question, _scanned(work, question))
+        batches = _find(question, _scanned(work, question, lane))
     else:
         source = _expecting(work, question.table, lane)
         batches = source.ask(question, work.positions[question.table.source])
@@ -202,6 +202,7 @@ def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa
         parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
     answer = pa.concat_tables(parts) if parts else schema.empty_table()
     tally.answers += answer.num_rows
+    tally.bytes += question.keys.nbytes + answer.nbytes
     tally.seconds_asking += time.perf_counter() - started
     return answer
 
@@ -217,9 +218,9 @@ def _expecting(work: WaveWork, table: TableName, lane: int = 0) -> Source:
     return source
 
 
-def _scanned(work: WaveWork, question: Question) -> Batches:
+def _scanned(work: WaveWork, question: Question, lane: int) -> Batches:
     """Every row of a table as of the batch's positions."""
-    source = _expecting(work, question.table)
+    source = _expecting(work, question.table, lane)
     at = work.positions[question.table.source]
     read = tuple(dict.fromkeys((*question.columns, *question.key)))
     for chunk in source.chunks(question.table, 4_000_000):

@@ -232,6 +232,7 @@ def _side_by_side(work: WaveWork, question: Question, tally: Tally) -> pa.Table:
     tally.questions += 1
     tally.keys += rows
     tally.answers += sum(part.answers for part in tallies)
+    tally.bytes += sum(part.bytes for part in tallies)
     tally.seconds_asking += time.perf_counter() - started
     return pa.concat_tables(answers)
 

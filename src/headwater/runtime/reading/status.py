@@ -82,6 +82,8 @@ class ViewStatus:
     questions: int | None = None
     saved: int | None = None
     """What it asked of sources, and of views instead, since the run began."""
+    maintenance: str = ""
+    """The algorithm that maintains it, if it is not the wave."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def _view(project: Project, name: ViewName, state: ViewState, told: Mapping[str,
         fix=state.fix,
         every=state.every,
         kept_for=about.kept_for if about is not None else "",
+        maintenance=about.maintenance if about is not None else "",
         computed=told.get("computed"),
         waits=told.get("waits", ""),
         since=told.get("since") or None,

@@ -22,7 +22,7 @@ from headwater.model.schedule import Schedule, parse_schedule
 from headwater.model.written import Written
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.scheduling.families import Batch, Family, some
-from headwater.runtime.view import ManagedView
+from headwater.runtime.view import UPDATES, ManagedView
 from headwater.warehouse.cuts import ViewState
 
 log = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class Managers:
         """A manager for a view that holds everything up to its state's `through`."""
         parents = tuple(self._by_name(p) for p in view.plan.parents)
         start = Seq(max(how.state.seq, how.state.through))
-        apart = view.plan.auxiliary is None and not parents and not view.periodic
+        apart = view.plan.auxiliary is None and not parents and not view.periodic and not view.by_updates
         manager = ViewManager(view, family, parents, start, start, self._limits.parallel if apart else 1, how.joins_at)
         manager.whole, manager.since = how.whole, self._clock.time()
         manager.ends.add(start)
@@ -276,6 +276,8 @@ class Managers:
             quiet = self._clock.monotonic() - self._news_at > LINGER_SECONDS
             waiting = self._journal.between(lo, FOREVER)
             hi = manager.family.plan(lo, waiting, self._limits.changes, hurry or manager.catching_up or quiet)
+        if hi is not None and view.by_updates:
+            hi = Seq(min(hi, (lo // UPDATES + 1) * UPDATES))
         return None if hi is None else self._batch(lo, hi)
 
     def _affordable(self, lo: Seq, reach: Seq) -> Seq:

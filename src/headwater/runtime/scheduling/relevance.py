@@ -19,6 +19,7 @@ from headwater.model.names import Seq, TableName
 from headwater.runtime.scheduling.families import Batch
 from headwater.runtime.scheduling.managers import Managers, ViewManager
 from headwater.runtime.scheduling.merging import Merging
+from headwater.runtime.view import UPDATES
 from headwater.storage import Storage
 
 Changes = Mapping[TableName, pa.Table]
@@ -54,7 +55,8 @@ class Relevance:
             concerned[key] = seqs[seqs > self._shown(key)]
             about[key] = [str(t) for t in view.base_tables if t in changes]
         every = {self._managers.all[key].family.step for key in members if key in self._managers.all} - {1}
-        self._merging.relevance(rows(segment.lo, segment.hi, concerned, every), about)
+        most = UPDATES if any(view.by_updates for view in members.values()) else 0
+        self._merging.relevance(rows(segment.lo, segment.hi, concerned, every, most), about)
         self._merging.reached(segment.hi)
 
     def expects(self, manager: ViewManager, batch: Batch) -> bool:
