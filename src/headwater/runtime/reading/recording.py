@@ -75,8 +75,9 @@ class Recording:
     not_complete: Sequence[str]
 
 
-def record(project: Project, names: Sequence[str] = (), last: int | None = None) -> Recording:
-    """The last `last` transactions (None: all that are kept) of these views (empty: all of them)."""
+def record(project: Project, names: Sequence[str] = (), last: int | None = None, inner: bool = False) -> Recording:
+    """The last `last` transactions (None: all that are kept) of these views (empty: all of them). `inner`: also what
+    views went through that skip states, number by number as their changelogs have it, though nobody can ask for it."""
     cut = project.cut()
     chosen = [cut.named(n) for n in names] or list(cut.views)
     views = _with_parents(chosen, project.views())
@@ -90,7 +91,7 @@ def record(project: Project, names: Sequence[str] = (), last: int | None = None)
     oldest = max([int(kept), *(s.horizon for s in states.values())])
     partial = [str(name) for name, state in states.items() if not state.every_transaction]
     cuts = _cuts(project, states, oldest)
-    if partial:
+    if partial and not inner:
         while last is not None and len(cuts) > 2 and min(cuts[1].shows.values()) <= hi - last:
             cuts = cuts[1:]  # at least `last` transactions: a state that skips some is not cut in two
         begin = cuts[0].shows if cuts else dict.fromkeys(states, hi)
@@ -110,7 +111,7 @@ def record(project: Project, names: Sequence[str] = (), last: int | None = None)
         now = _table(project, table, schemas[table], newest.positions)
         initial[table] = now - _bag(after, schemas[table].names)
     logs = {name: _folded(_log(project, state)) for name, state in states.items()}
-    numbers = [] if partial else [dict.fromkeys(states, seq) for seq in range(lo, hi + 1)]
+    numbers = [] if partial and not inner else [dict.fromkeys(states, seq) for seq in range(lo, hi + 1)]
     changes = _between(logs, [begin, *(cut.shows for cut in cuts)])
     return Recording(
         schemas,
