@@ -111,7 +111,9 @@ def record(project: Project, names: Sequence[str] = (), last: int | None = None,
         now = _table(project, table, schemas[table], newest.positions)
         initial[table] = now - _bag(after, schemas[table].names)
     logs = {name: _folded(_log(project, state)) for name, state in states.items()}
-    numbers = [] if partial and not inner else [dict.fromkeys(states, seq) for seq in range(lo, hi + 1)]
+    numbers: Sequence[int] = range(lo, lo if partial and not inner else hi + 1)
+    if partial and inner:  # a number without a change is no state that the view went through
+        numbers = [n for n in numbers if n in (lo, hi) or any(n in log for log in logs.values())]
     changes = _between(logs, [begin, *(cut.shows for cut in cuts)])
     return Recording(
         schemas,
@@ -119,7 +121,7 @@ def record(project: Project, names: Sequence[str] = (), last: int | None = None,
         views,
         {name: _sum(bag for seq, bag in log.items() if seq <= begin[name]) for name, log in logs.items()},
         _transactions(project, schemas, lo, top),
-        [(lo + n, changes) for n, changes in enumerate(_between(logs, numbers), 1)],
+        list(zip(numbers[1:], _between(logs, [dict.fromkeys(states, n) for n in numbers]), strict=False)),
         [RecordedCut(c.number, c.at, _named(c.shows), own) for c, own in zip(cuts, changes, strict=True)],
         partial,
     )
