@@ -21,10 +21,13 @@ from hypothesis import strategies as st
 
 from headwater.algebra import Bag, ViewDefinition, define, parse_views
 from headwater.algebra.methods import METHODS
+from headwater.lab.checker.levels import Consistency
+from headwater.lab.checker.verdict import check
+from headwater.lab.histories.history import History, State
 from headwater.lab.simulation.faults import no_compensation, no_retained_set
 from headwater.maintenance.strategies import batch as batch_module
 from headwater.maintenance.strategies.batch import core_by_strategy
-from headwater.maintenance.strategies.contract import Factory
+from headwater.maintenance.strategies.contract import Factory, Label, Update
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.maintenance.strategies.values import EXACT, Values
 from headwater.maintenance.wave import Ask
@@ -329,3 +332,18 @@ def test_sweep_is_refused_two_tables_of_a_source_and_would_be_wrong() -> None:
     found = witness(story, Run(()), By("sweep"), unchecked)
     assert found is not None
     assert found.extra, "both sweeps see the other's change"
+    assert judged(story, unchecked) is Consistency.NONE
+    assert judged(story, replace(unchecked, maintenance="tid")) is Consistency.COMPLETE
+
+
+def judged(story: Scenario, view: ViewDefinition) -> Consistency:
+    """What the lab's checker says, which knows nothing of the algorithm: of plain columns, one transaction."""
+    with played(story) as world:
+        core = maintain(world, view, Run(()), By(view.maintenance)).batches[0]
+        states = [{name: relation.bag for name, relation in state.items()} for state in world.states()]
+        columns = {name: tuple(schema.names) for name, schema in world.types.items()}
+        history = History(columns, (view,), states[0], {"v": evaluated(view, world.states()[0])})
+        label = Label("s", 1)
+        history.transactions.append(Update(label, {t: states[1][t] - states[0][t] for t in columns}, 1.0))
+        history.states.append(State(1.0, (("v", bag_of(fold(core))),), (label,)))
+        return check(history).level

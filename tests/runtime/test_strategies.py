@@ -3,7 +3,9 @@ meanwhile, verified, recorded from the engine and judged by the lab's checker at
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -15,6 +17,7 @@ import headwater
 from headwater.algebra.methods import METHODS
 from headwater.cli.planning import make_plan
 from headwater.cli.recording import recorded
+from headwater.integrator.journal import Journal
 from headwater.lab.checker.levels import Consistency
 from headwater.lab.checker.verdict import check
 from headwater.model.errors import ViewSqlError
@@ -23,6 +26,7 @@ from headwater.runtime.reading.recording import record
 from headwater.runtime.scheduling import managers, relevance
 from headwater.runtime.steps import Step
 from runtime.small_project import Project, rows
+from runtime.test_processes import Run
 from runtime.test_whole import crash_at
 from runtime.world import Sqlite
 
@@ -152,7 +156,7 @@ def test_each_keeps_its_promise_while_others_write(project: Project) -> None:
 def test_a_run_that_dies_goes_on(project: Project) -> None:
     warehouse, writer = project.open(), Writer(project.folder, 3)
     folders = {n: s.folder for n, s in warehouse.cut().views.items()}
-    for step in (Step.JOURNALED, Step.COMPUTED, Step.COMMITTED, Step.SHOWN):
+    for step in (Step.COMPUTED, Step.COMMITTED, Step.SHOWN):
         writer.write(12)
         crash_at(step, lambda: warehouse.run(until_caught_up=True))
     writer.write(3)
@@ -209,6 +213,35 @@ def test_a_value_that_fails_halts_with_its_row(project: Project, tmp_path: Path)
     own.execute("a", "UPDATE r SET k = 2 WHERE id = 2")
     warehouse.resume(["v"])
     assert sorted(rows(warehouse, "v")) == [(1, 2.0), (2, 5.0)]
+    assert all(v.ok for v in warehouse.verify())
+
+
+def test_ctrl_c_ends_a_batch_that_is_under_way(tmp_path: Path) -> None:
+    """120 questions of a tenth of a second each: nobody waits for the last of them, and the next run does it all."""
+    far = Project(tmp_path / "p", view("sweep", "r.id AS r, s.id AS s, t.w"), DATABASES)
+    far.loaded()
+    settings = "".join(f'[sources.{n}]\nurl = "sqlite:///{n}.db"\ndelay_ms = 100\n' for n in DATABASES)
+    (far.folder / "headwater.toml").write_text(f"{settings}[run]\npoll_seconds = 0.05\n")
+    for n in range(1, 61):
+        far.execute("a", f"INSERT INTO r VALUES ({n}, 1, 1)")
+    far.execute("b", "INSERT INTO s VALUES (1, 1, 1)")
+    far.execute("c", "INSERT INTO t VALUES (1, 1, 'x', NULL, NULL)")
+    run = Run(far.folder)
+    try:
+        until = time.monotonic() + 120
+        while Journal(far.open().storage).newest is None and time.monotonic() < until:
+            time.sleep(0.2)
+        time.sleep(2)
+        assert far.open().cut().views["sweep"].seq == 0, "it is under way"  # type: ignore[index]
+        started = time.monotonic()
+        run.process.send_signal(signal.SIGINT)
+        assert run.process.wait(20) == 0, run.said()
+        assert time.monotonic() - started < 10, run.said()
+    finally:
+        run.close()
+    warehouse = far.open()
+    warehouse.run(until_caught_up=True)
+    assert len(rows(warehouse, "sweep")) == 60
     assert all(v.ok for v in warehouse.verify())
 
 
