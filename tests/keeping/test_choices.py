@@ -114,6 +114,7 @@ def test_a_copy_that_is_maintained_serves_a_view_that_comes_later() -> None:
         ("q05", {"auxiliary": "equal", "groups": "none"}, "is not a number of groups"),
         ("q05", {"auxiliary": "equal", "groups": "0"}, "is not a number of groups"),
         ("q05", {"auxiliary": "every"}, "unknown value of option auxiliary 'every'"),
+        ("q05", {"auxiliary": "all", "maintenance": "tid"}, "maintenance = 'tid' asks the sources"),
         (
             "q05",
             {"auxiliary": "equal", "consistency": "periodic", "schedule": "1 hour"},
@@ -130,6 +131,14 @@ def test_a_periodic_view_cannot_do_without_asking() -> None:
     options = {"consistency": "periodic", "schedule": "1 hour"}
     with pytest.raises(Exception, match="source geo is not to be asked"):
         chosen([replace(VIEWS["q05"], options=options)], Keeping(unasked=frozenset({SourceName("geo")})))
+
+
+def test_a_published_algorithm_asks() -> None:
+    options = {"maintenance": "tid", "consistency": "strong"}
+    with pytest.raises(Exception, match="'tid' asks source geo, which is not to be asked"):
+        chosen([replace(VIEWS["q05"], options=options)], Keeping(unasked=frozenset({SourceName("geo")})))
+    (alone,) = chosen([replace(VIEWS["q05"], options=options)], Keeping(auxiliary="all"))
+    assert alone.maintenance == "tid"
 
 
 def test_a_default_of_the_project_is_for_views_that_it_fits() -> None:

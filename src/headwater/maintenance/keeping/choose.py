@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from headwater.algebra.auxiliary import check_free, restated, taken_apart
+from headwater.algebra.methods import MAINTENANCE, WAVE
 from headwater.algebra.names import Catalog, Names, Views
 from headwater.algebra.parse import define
 from headwater.algebra.promise import AUXILIARY as VALUES
@@ -155,6 +156,13 @@ class _Chooser:
                 )
             return frozenset()
         asked = asked_tables(one.view)
+        if asked & unasked and one.view.maintenance != WAVE:
+            raise one.written.option_error(
+                MAINTENANCE,
+                f"'{one.view.maintenance}' asks source {next(iter(asked & unasked)).source}, which is not to be asked"
+                " (ask = false)",
+                "remove maintenance, or ask = false from the source",
+            )
         return asked if auxiliary_of(one.written, self._keeping) == "all" else asked & unasked
 
     def _copies(
@@ -197,6 +205,15 @@ class _Chooser:
 def auxiliary_of(parsed: ParsedView, keeping: Keeping) -> str:
     """What a view wants kept; one that is kept for another wants nothing."""
     if KEPT_FOR in parsed.options:
+        return VALUES[0]
+    named = parsed.options.get(MAINTENANCE, WAVE).lower()
+    if named != WAVE:
+        if parsed.options.get(AUXILIARY, VALUES[0]).lower() != VALUES[0]:
+            raise parsed.option_error(
+                AUXILIARY,
+                f"maintenance = '{named}' asks the sources, and keeps nothing beside the view",
+                "remove one of the two options",
+            )
         return VALUES[0]
     return parsed.options.get(AUXILIARY, keeping.auxiliary).lower()
 
