@@ -8,7 +8,7 @@ later transaction than they end with.
 from __future__ import annotations
 
 import re
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from random import Random
@@ -26,8 +26,10 @@ from headwater.lab.checker.verdict import check
 from headwater.lab.histories.history import History, State
 from headwater.lab.simulation.faults import no_compensation, no_retained_set
 from headwater.maintenance.strategies import batch as batch_module
+from headwater.maintenance.strategies import loop
 from headwater.maintenance.strategies.batch import core_by_strategy
 from headwater.maintenance.strategies.contract import Factory, Label, Update
+from headwater.maintenance.strategies.loop import Returned
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.maintenance.strategies.values import EXACT, Values
 from headwater.maintenance.wave import Ask
@@ -43,7 +45,35 @@ from .oracle import Maintained, Memory, Played, Run, Witness, bag_of, batches, c
 
 APART = tuple(name for name, method in METHODS.items() if method.apart)
 ALL = (*APART, "tid")
-RANDOM = Random(0)
+
+
+class Drawn:
+    """Lanes without threads: of the questions under way any may be answered next, drawn by a seed."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._under_way: list[Callable[[], Returned]] = []
+
+    def __enter__(self) -> Drawn:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def begin(self, work: Callable[[], Returned]) -> None:
+        self._under_way.append(work)
+
+    def returned(self) -> Returned:
+        return self._under_way.pop(self._random.randrange(len(self._under_way)))()
+
+
+@pytest.fixture(autouse=True)
+def in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers come in any order, and in the same one when it is played again."""
+    random = Random(0)
+    monkeypatch.setattr(loop, "Threaded", lambda lanes: Drawn(random))
+
+
 seeds = st.integers(0, 2**32 - 1)
 ends = st.lists(st.integers(1, 40), max_size=4).map(tuple)
 runs = st.builds(Run, ends, scan=st.booleans(), beyond=st.sampled_from([0, 0, 3]))
@@ -56,7 +86,6 @@ class By:
     maintenance: str
     parallel: int = 1
     factory: Factory | None = None
-    jitter: float = 0.0005
 
     @property
     def options(self) -> str:
@@ -114,8 +143,6 @@ def maintain(world: Played, view: ViewDefinition, run: Run, by: By) -> Maintaine
         tally = Tally()
 
         def ask(question: Any, lane: int, work: tasks.WaveWork = work, tally: Tally = tally) -> pa.Table:
-            if METHODS[view.maintenance].parallel:
-                time.sleep(RANDOM.random() * by.jitter)  # answers come in any order
             return tasks.answer_question(work, Ask(question), tally, lane)
 
         done.batches.append(core_by_strategy(view, world.changes(view, lo, asked), hi, ask, by.factory))
@@ -279,7 +306,7 @@ def caught(run: Run, by: By) -> Witness | None:
 
 @pytest.mark.parametrize(
     "by",
-    [By("sweep", factory=no_compensation), By("pvm", 4, factory=no_retained_set(4), jitter=0.005)],
+    [By("sweep", factory=no_compensation), By("pvm", 4, factory=no_retained_set(4))],
     ids=["no compensation", "no RPU"],
 )
 def test_a_strategy_with_something_left_out_is_caught(by: By) -> None:

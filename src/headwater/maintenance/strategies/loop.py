@@ -35,7 +35,9 @@ AnswerAsk = Callable[[Ask, int], Any]
 """The answer's value; the number is that of the lane, which nobody else uses meanwhile."""
 
 
-class _Returned(NamedTuple):
+class Returned(NamedTuple):
+    """A question that was answered, or failed."""
+
     ask: Ask
     lane: int
     value: Any
@@ -45,18 +47,38 @@ class _Returned(NamedTuple):
 def commits_of(strategy: Strategy, updates: Sequence[Update], answer: AnswerAsk, lanes: int = 1) -> list[Commit]:
     """What the strategy commits for these updates, in its order. The first error of a question ends it, once those
     beside it have returned."""
-    with ThreadPoolExecutor(lanes, "lane") as threads:
+    with Threaded(lanes) as threads:
         return _Loop(strategy, answer, threads, lanes).run(updates)
 
 
+class Threaded:
+    """Lanes as threads: what is begun returns when it is done, in any order."""
+
+    def __init__(self, lanes: int) -> None:
+        self._pool = ThreadPoolExecutor(lanes, "lane")
+        self._returned: SimpleQueue[Returned] = SimpleQueue()
+
+    def __enter__(self) -> Threaded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def begin(self, work: Callable[[], Returned]) -> None:
+        self._pool.submit(lambda: self._returned.put(work()))
+
+    def returned(self) -> Returned:
+        """The next that is done; waits for it."""
+        return self._returned.get()
+
+
 class _Loop:
-    def __init__(self, strategy: Strategy, answer: AnswerAsk, threads: ThreadPoolExecutor, lanes: int) -> None:
+    def __init__(self, strategy: Strategy, answer: AnswerAsk, threads: Threaded, lanes: int) -> None:
         (self._node,) = strategy.processes  # agents beside the sources are told of commits at once, and are not here
         assert self._node == WAREHOUSE
         self._strategy, self._process = strategy, strategy.processes[self._node]
         self._answer, self._threads, self._free = answer, threads, list(range(lanes))
         self._waiting: deque[Ask] = deque()
-        self._returned: SimpleQueue[_Returned] = SimpleQueue()
         self._under_way = 0
         self._wakes: list[Wake] = []
         self._covered: set[Label] = set()
@@ -71,7 +93,7 @@ class _Loop:
             while self._waiting and self._free:
                 self._start(self._waiting.popleft())
             if self._under_way:
-                self._deliver(self._returned.get(), len(updates))
+                self._deliver(self._threads.returned(), len(updates))
             elif len(self._covered) < len(updates):
                 assert self._wakes, "it rests, and some updates are not handled"
                 self._receive(self._node, self._wakes.pop(0).body, len(updates))
@@ -82,15 +104,15 @@ class _Loop:
         lane = self._free.pop()
         self._under_way += 1
 
-        def work() -> None:
+        def work() -> Returned:
             try:
-                self._returned.put(_Returned(ask, lane, self._answer(ask, lane), None))
+                return Returned(ask, lane, self._answer(ask, lane), None)
             except BaseException as error:  # raised where the answer is waited for
-                self._returned.put(_Returned(ask, lane, None, error))
+                return Returned(ask, lane, None, error)
 
-        self._threads.submit(work)
+        self._threads.begin(work)
 
-    def _deliver(self, returned: _Returned, now: int) -> None:
+    def _deliver(self, returned: Returned, now: int) -> None:
         self._under_way -= 1
         self._free.append(returned.lane)
         if returned.error is not None:
