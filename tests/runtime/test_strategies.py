@@ -219,19 +219,22 @@ def test_a_value_that_fails_halts_with_its_row(project: Project, tmp_path: Path)
 def test_ctrl_c_ends_a_batch_that_is_under_way(tmp_path: Path) -> None:
     """120 questions of a tenth of a second each: nobody waits for the last of them, and the next run does it all."""
     far = Project(tmp_path / "p", view("sweep", "r.id AS r, s.id AS s, t.w"), DATABASES)
+    for n in range(1, 31):  # so many that questions ask for keys
+        far.execute("b", f"INSERT INTO s VALUES ({n}, {n}, {n})")
+        far.execute("c", f"INSERT INTO t VALUES ({n}, {n}, 'x', NULL, NULL)")
     far.loaded()
     settings = "".join(f'[sources.{n}]\nurl = "sqlite:///{n}.db"\ndelay_ms = 100\n' for n in DATABASES)
     (far.folder / "headwater.toml").write_text(f"{settings}[run]\npoll_seconds = 0.05\n")
+    mark = "INSERT INTO _headwater_transaction(tag) VALUES (NULL)"
     for n in range(1, 61):
-        far.execute("a", f"INSERT INTO r VALUES ({n}, 1, 1)")
-    far.execute("b", "INSERT INTO s VALUES (1, 1, 1)")
-    far.execute("c", "INSERT INTO t VALUES (1, 1, 'x', NULL, NULL)")
+        far.execute("a", "BEGIN IMMEDIATE", mark, f"INSERT INTO r VALUES ({n}, 1, 1)", "COMMIT")
     run = Run(far.folder)
     try:
         until = time.monotonic() + 120
-        while Journal(far.open().storage).newest is None and time.monotonic() < until:
+        while journaled(far) < 60 and time.monotonic() < until:
             time.sleep(0.2)
-        time.sleep(2)
+        time.sleep(3)
+        assert journaled(far) == 60, run.said()
         assert far.open().cut().views["sweep"].seq == 0, "it is under way"  # type: ignore[index]
         started = time.monotonic()
         run.process.send_signal(signal.SIGINT)
@@ -243,6 +246,11 @@ def test_ctrl_c_ends_a_batch_that_is_under_way(tmp_path: Path) -> None:
     warehouse.run(until_caught_up=True)
     assert len(rows(warehouse, "sweep")) == 60
     assert all(v.ok for v in warehouse.verify())
+
+
+def journaled(project: Project) -> int:
+    newest = Journal(project.open().storage).newest
+    return 0 if newest is None else newest.hi
 
 
 def test_refused_where_a_transaction_could_touch_two_of_its_tables(project: Project) -> None:
