@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.model.names import SourceName, TableName
-from headwater.model.source import COUNT, DELAY, Question, SourceSpec
+from headwater.model.source import COUNT, DELAY, Joined, JoinQuestion, Question, SourceSpec
 from headwater.sources import connect
 from headwater.sources.memory import database
 
@@ -28,3 +28,7 @@ def test_only_questions_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     (batch,) = source.ask(Question(table, ("k",), pa.table({"k": [1]}), ("k",)), at)
     assert batch.column(COUNT).to_pylist() == [1]
     assert slept == [0.02]
+    twice = (Joined(table, ("k",)), Joined(table, (), on=(("k", 0, "k"),)))
+    (batch,) = source.ask_join(JoinQuestion(twice, ((0, "k"),), pa.table({"k": [1]}), ("k",)), at)
+    assert batch.column(COUNT).to_pylist() == [1]
+    assert slept == [0.02, 0.02], "a join is one question"

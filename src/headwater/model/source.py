@@ -1,7 +1,7 @@
 """The source port: three questions, one promise.
 
     what happened after position p?              poll   → transactions, whole, in an order equivalent to commit order
-    which rows match these keys, as of p?        ask    → rows with counts
+    which rows match these keys, as of p?        ask    → rows with counts; of a join of tables here: ask_join
     all rows of this table, in chunks, as of p   scan   → rows with counts
 
 The promise is the **as-of**: the folded answer is exactly the table's state at `p`, however much has happened
@@ -59,7 +59,7 @@ TRANSACTIONS = pa.schema(
 
 __all__ = [
     "ASK", "COUNT", "DELAY", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
-    "Capture", "Chunk", "CommitTimes", "Poll", "Question", "Source", "SourceSpec",
+    "Capture", "Chunk", "CommitTimes", "JoinQuestion", "Joined", "Poll", "Question", "Source", "SourceSpec",
 ]  # fmt: skip
 
 MISSING = "missing"
@@ -112,6 +112,52 @@ class Question:
     keys: pa.Table
     columns: tuple[str, ...]
     conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A table of a join question: its rows that meet all `conditions` and, for every `(column, table, other)` of `on`,
+    whose `column` equals the column `other` of the table with that number, an earlier one. `columns` are told."""
+
+    table: TableName
+    columns: tuple[str, ...]
+    conditions: tuple[Condition, ...] = ()
+    on: tuple[tuple[str, int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class JoinQuestion:
+    """Rows of the join of `tables` that have one of `keys` (distinct, no NULLs). `key` says, for each column of them,
+    what must equal it: a column of the table with that number. Every table is reached by a column of the keys or by an
+    earlier table; one that stands twice is joined with itself. `columns` are the answer's names for the tables'
+    columns, table by table.
+
+    Equality is exact, as in a Question, and NULL equals nothing. Only columns that are `joins.joinable` are joined."""
+
+    tables: tuple[Joined, ...]
+    key: tuple[tuple[int, str], ...]
+    keys: pa.Table
+    columns: tuple[str, ...]
+
+    @property
+    def told(self) -> tuple[tuple[int, str], ...]:
+        """Per column of the answer: the number of its table, and its name there."""
+        return tuple((n, column) for n, joined in enumerate(self.tables) for column in joined.columns)
+
+    def reached_by(self, number: int) -> tuple[str, ...]:
+        """The columns by which the rows of a table are found."""
+        keys = (column for table, column in self.key if table == number)
+        return tuple(dict.fromkeys([*keys, *(column for column, _, _ in self.tables[number].on)]))
+
+    def named(self) -> dict[TableName, tuple[str, ...]]:
+        """Every column that the question mentions, of each table."""
+        found: dict[TableName, dict[str, None]] = {}
+        for number, joined in enumerate(self.tables):
+            mine = found.setdefault(joined.table, {})
+            mine |= dict.fromkeys((*joined.columns, *(c.column for c in joined.conditions), *self.reached_by(number)))
+            for _, table, other in joined.on:
+                found[self.tables[table].table][other] = None
+        return {table: tuple(columns) for table, columns in found.items()}
 
 
 @dataclass(frozen=True)
@@ -225,6 +271,13 @@ class Source(Protocol):
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
         """ORDINAL, the question's columns, COUNT; no batch at all if nothing matches. A table or column whose capture
         began after `at` cannot be asked about: PositionTrimmed."""
+        ...
+
+    def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
+        """ORDINAL, the question's columns, COUNT: the join of the tables' states at `at`, counts multiplied. One
+        question, however many tables. The promise and the refusals are those of `ask`, for every table. A row of the
+        answer with a value that its type cannot hold raises ValueUnfit; where rows are only joined by it, such a value
+        either raises or equals nothing."""
         ...
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:

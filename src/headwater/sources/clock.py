@@ -20,7 +20,18 @@ from headwater.model.conditions import Condition, meets
 from headwater.model.errors import UnknownName
 from headwater.model.names import CLOCK, Position, SourceName, TableName
 from headwater.model.schema import Column, Identities, Identity, TableSchema
-from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Capture, Chunk, CommitTimes, Poll, Question, SourceSpec
+from headwater.model.source import (
+    COUNT,
+    ORDINAL,
+    TRANSACTIONS,
+    Capture,
+    Chunk,
+    CommitTimes,
+    JoinQuestion,
+    Poll,
+    Question,
+    SourceSpec,
+)
 
 _COLUMNS: Mapping[TableName, pa.Field] = {
     NOW: pa.field(COLUMN[NOW], pa.timestamp("us", "UTC")),
@@ -104,6 +115,9 @@ class ClockSource:
         if rows.num_rows and value in keys:
             ordinal = pa.array([keys.index(value)], pa.int64())
             yield from rows.select([*question.columns, COUNT]).add_column(0, ORDINAL, ordinal).to_batches()
+
+    def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError("the tables of the clock are never joined with each other")
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         return [Chunk(table, 0, (), 1)]

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.model.names import Position
-from headwater.model.source import Question, Source
+from headwater.model.source import JoinQuestion, Question, Source
 
 
 class FarSource:
@@ -25,6 +25,10 @@ class FarSource:
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
         time.sleep(self._seconds)
         yield from self._near.ask(question, at)
+
+    def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
+        time.sleep(self._seconds)
+        yield from self._near.ask_join(question, at)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._near, name)

@@ -32,6 +32,7 @@ from headwater.model.source import (
     Capture,
     Chunk,
     CommitTimes,
+    JoinQuestion,
     Poll,
     Question,
     SourceSpec,
@@ -257,6 +258,29 @@ class MemorySource:
             .add_column(0, ORDINAL, pa.array([ordinal for _, ordinal in found], pa.int64()))
         )
         yield from answer.to_batches(BATCH_ROWS)
+
+    def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
+        """By definition: every row of every table beside every other, and those kept that are equal where they must."""
+        states = [meets(self._state(joined.table, at), joined.conditions) for joined in question.tables]
+        found: list[tuple[int, int, tuple[dict[str, Any], ...]]] = [(n, 1, ()) for n in range(question.keys.num_rows)]
+        keys = [tuple(key.values()) for key in question.keys.to_pylist()]
+        for number, (joined, state) in enumerate(zip(question.tables, states, strict=True)):
+            asked = [(place, column) for place, (table, column) in enumerate(question.key) if table == number]
+            found = [
+                (ordinal, count * row[COUNT], (*before, row))
+                for ordinal, count, before in found
+                for row in state.to_pylist()
+                if all(row[column] == keys[ordinal][place] for place, column in asked)
+                and all(row[c] is not None and row[c] == before[table][other] for c, table, other in joined.on)
+            ]
+        types = [states[n].schema.field(column).type for n, column in question.told]
+        told = [
+            pa.array([rows[n][column] for _, _, rows in found], kind)
+            for (n, column), kind in zip(question.told, types, strict=True)
+        ]
+        ordinals, counts = (pa.array([row[place] for row in found], pa.int64()) for place in (0, 1))
+        names = [ORDINAL, *question.columns, COUNT]
+        yield from pa.table([ordinals, *told, counts], names=names).to_batches(BATCH_ROWS)
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         """A row belongs to the chunk its checksum says, whenever it exists."""

@@ -57,6 +57,7 @@ from headwater.model.source import (
     Capture,
     Chunk,
     CommitTimes,
+    JoinQuestion,
     Poll,
     Question,
     SourceSpec,
@@ -66,8 +67,9 @@ from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.csv import Misfit
 from headwater.sources.postgres.identity import KnownTables
+from headwater.sources.postgres.joins import join_statement
 from headwater.sources.postgres.poll import Span, Told, poll_statement, tell, xids_of
-from headwater.sources.postgres.reading import READ, READ_ONE_SNAPSHOT, Reader
+from headwater.sources.postgres.reading import READ, READ_ONE_SNAPSHOT, Asked, Reader
 from headwater.sources.postgres.snapshot import Snapshot
 from headwater.sources.postgres.sql import alive, answer_statement, chunk_bounds, fresh, holds, scan_statement
 from headwater.sources.postgres.triggers import changes_table
@@ -75,6 +77,7 @@ from headwater.sources.postgres.types import PgColumn
 
 _KEYS_PER_STATEMENT = 20_000
 _COUNT_AT_MOST = 10_000
+_PROBING = f"{READ}; SET LOCAL enable_seqscan = off"
 
 _UNTIMED = (
     "PostgreSQL does not record when transactions are committed here, so transactions that overlap and whose order"
@@ -360,12 +363,29 @@ class PostgresSource:
         named = (*question.columns, *question.key, *(c.column for c in question.conditions))
         for start in range(0, max(question.keys.num_rows, 1), _KEYS_PER_STATEMENT):
 
-            def statement(table: PgTable, start: int = start) -> tuple[sql.Composable, pa.Schema]:
+            def statement(tables: Mapping[TableName, PgTable], start: int = start) -> Asked:
+                table = tables[question.table]
                 columns = [table.columns[name] for name in question.columns]
                 schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
-                return answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT)), schema
+                asked = answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT))
+                return Asked(asked, schema, _of(question.table, question.columns))
 
-            yield from self._reader.answers(question.table, named, f"{READ}; SET LOCAL enable_seqscan = off", statement)
+            yield from self._reader.answers({question.table: named}, _PROBING, statement)
+
+    def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
+        """One statement for all tables; many keys in several, as in `ask`."""
+        Snapshot.parse(at)
+        for start in range(0, max(question.keys.num_rows, 1), _KEYS_PER_STATEMENT):
+
+            def statement(tables: Mapping[TableName, PgTable], start: int = start) -> Asked:
+                of = [(question.tables[number].table, column) for number, column in question.told]
+                types = [tables[table].columns[column].type for table, column in of]
+                told = zip(question.columns, types, strict=True)
+                schema = pa.schema([(ORDINAL, pa.int64()), *told, (COUNT, pa.int64())])
+                asked = join_statement(tables, question, at, (start, _KEYS_PER_STATEMENT))
+                return Asked(asked, schema, dict(zip(question.columns, of, strict=True)))
+
+            yield from self._reader.answers(question.named(), _PROBING, statement)
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         with self._connections.borrow() as connection:
@@ -379,13 +399,14 @@ class PostgresSource:
     ) -> Iterator[pa.RecordBatch]:
         Snapshot.parse(at)
 
-        def statement(table: PgTable) -> tuple[sql.Composable, pa.Schema]:
+        def statement(tables: Mapping[TableName, PgTable]) -> Asked:
+            table = tables[chunk.table]
             wanted = [table.columns[name] for name in columns]
-            return scan_statement(table, chunk, wanted, at, conditions), pa.schema(
-                [*_fields(wanted), (COUNT, pa.int64())]
-            )
+            schema = pa.schema([*_fields(wanted), (COUNT, pa.int64())])
+            return Asked(scan_statement(table, chunk, wanted, at, conditions), schema, _of(chunk.table, columns))
 
-        yield from self._reader.answers(chunk.table, (*columns, *(c.column for c in conditions)), READ, statement)
+        named = (*columns, *(c.column for c in conditions))
+        yield from self._reader.answers({chunk.table: named}, READ, statement)
 
 
 _KEY = "__key"
@@ -397,6 +418,10 @@ def _nothing(at: Position, known: Mapping[TableName, PgTable], tables: Mapping[T
     columns = {name: [known[name].columns[c] for c in tables[name]] for name in known}
     changes = {name: pa.schema([*_fields(found), *_COUNTED]).empty_table() for name, found in columns.items()}
     return Poll(at, TRANSACTIONS.empty_table(), changes)
+
+
+def _of(table: TableName, columns: Sequence[str]) -> dict[str, tuple[TableName, str]]:
+    return {column: (table, column) for column in columns}
 
 
 def _fields(columns: Sequence[PgColumn]) -> list[tuple[str, pa.DataType]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import psycopg
@@ -27,6 +28,15 @@ READ_ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A statement, what its rows are, and which column of which table each of them is."""
+
+    statement: sql.Composable
+    schema: pa.Schema
+    of: Mapping[str, tuple[TableName, str]]
+
+
 class Reader:
     def __init__(self, connections: ConnectionPool, known: KnownTables) -> None:
         self._connections = connections
@@ -46,31 +56,32 @@ class Reader:
 
     def answers(
         self,
-        name: TableName,
-        named: Sequence[str],
+        named: Mapping[TableName, Sequence[str]],
         begin: str,
-        statement: Callable[[PgTable], tuple[sql.Composable, pa.Schema]],
+        statement: Callable[[Mapping[TableName, PgTable]], Asked],
     ) -> Iterator[pa.RecordBatch]:
-        """As `anew`, but given out as it comes: what tells that a table moved comes before its first row."""
+        """As `anew`, but given out as it comes: what tells that a table moved comes before its first row. `named` are
+        the tables and the columns of each that are read."""
         for attempt in range(_TRIES):
             given = False
             with self._connections.borrow() as connection:
                 try:
-                    table = self.known.captured(connection, name, named)
-                    asked, schema = statement(table)
-                    self.begin(connection, begin, [table])
-                    with connection.cursor().copy(_copy(asked)) as copy:
-                        for batch in read_csv(copy, schema):
+                    tables = {name: self.known.captured(connection, name, columns) for name, columns in named.items()}
+                    asked = statement(tables)
+                    self.begin(connection, begin, list(tables.values()))
+                    with connection.cursor().copy(_copy(asked.statement)) as copy:
+                        for batch in read_csv(copy, asked.schema):
                             yield batch
                             given = True
                     connection.execute("COMMIT")
                     return
                 except Misfit as misfit:
-                    raise self._unfit(table, misfit) from None
+                    table, column = asked.of[misfit.column]
+                    raise self._unfit(tables[table], Misfit(column, misfit.value)) from None
                 except psycopg.Error as error:
                     if given or attempt == _TRIES - 1 or not may_have_moved(error):
                         raise
-                    self.known.forget([name])
+                    self.known.forget(list(named))
 
     def begin(self, connection: Connection, how: str, tables: Sequence[PgTable]) -> None:
         """Begin, and lock before the first snapshot (see above)."""

@@ -35,7 +35,7 @@ Reference = Callable[[str], sql.Composable]
 """How a column is written: `b."qty"` in the base table, `(l.f).f3::int4` in a change that was split."""
 
 
-def _base(column: str) -> sql.Composable:
+def base_of(column: str) -> sql.Composable:
     return sql.SQL("b.{}").format(sql.Identifier(column))
 
 
@@ -44,7 +44,7 @@ def later_text(table: PgTable) -> Reference:
     return lambda column: sql.SQL("(l.f).{}").format(sql.Identifier(f"f{table.place(column)}"))
 
 
-def _later(table: PgTable) -> Reference:
+def later_of(table: PgTable) -> Reference:
     """A column of a change as a value that compares as the base table's does."""
     text = later_text(table)
 
@@ -115,7 +115,7 @@ def _as_of(table: PgTable, at: Position, base: sql.Composable, later: sql.Compos
     ).format(split=split(table, fresh(at)), base=base, later=later, alive=alive(at), holds=holds(at, table))
 
 
-def _all_of(conditions: Sequence[sql.Composable]) -> sql.Composable:
+def all_of(conditions: Sequence[sql.Composable]) -> sql.Composable:
     return sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("true")
 
 
@@ -144,19 +144,19 @@ def answer_statement(
         matches = [
             equals(reference(c.name), sql.SQL("k.{}").format(n), c) for c, n in zip(key_columns, names, strict=True)
         ]
-        return _all_of(matches + _conditions(table, question.conditions, reference))
+        return all_of(matches + conditions_of(table, question.conditions, reference))
 
     probed = table.indexed(c.name for c in key_columns if indexable(c))
-    outputs = outputs_of(columns, _base)
+    outputs = outputs_of(columns, base_of)
     if probed:
         base = sql.SQL(
             "SELECT {}, p.* FROM {} CROSS JOIN LATERAL (SELECT {} 1 FROM {} AS b WHERE {} OFFSET 0) AS p"
-        ).format(ordinal, unnested, outputs, table.rows_of_its_own, wanted(_base))
+        ).format(ordinal, unnested, outputs, table.rows_of_its_own, wanted(base_of))
     else:
         base = sql.SQL("SELECT {}, {} 1 FROM {} JOIN {} AS b ON {}").format(
-            ordinal, outputs, unnested, table.rows_of_its_own, wanted(_base)
+            ordinal, outputs, unnested, table.rows_of_its_own, wanted(base_of)
         )
-    changed = _later(table)
+    changed = later_of(table)
     later = sql.SQL("SELECT {}, {} -l.count FROM l JOIN {} ON {}").format(
         ordinal, outputs_of(columns, changed), unnested, wanted(changed)
     )
@@ -167,17 +167,17 @@ def scan_statement(
     table: PgTable, chunk: Chunk, columns: Sequence[PgColumn], at: Position, conditions: Sequence[Condition]
 ) -> sql.Composable:
     def wanted(reference: Reference) -> sql.Composable:
-        return _all_of([*_in_chunk(table, chunk, reference), *_conditions(table, conditions, reference)])
+        return all_of([*_in_chunk(table, chunk, reference), *conditions_of(table, conditions, reference)])
 
     base = sql.SQL("SELECT {} 1 FROM {} AS b WHERE {}").format(
-        outputs_of(columns, _base), table.rows_of_its_own, wanted(_base)
+        outputs_of(columns, base_of), table.rows_of_its_own, wanted(base_of)
     )
-    changed = _later(table)
+    changed = later_of(table)
     later = sql.SQL("SELECT {} -l.count FROM l WHERE {}").format(outputs_of(columns, changed), wanted(changed))
     return _as_of(table, at, base, later)
 
 
-def _conditions(table: PgTable, conditions: Sequence[Condition], reference: Reference) -> list[sql.Composable]:
+def conditions_of(table: PgTable, conditions: Sequence[Condition], reference: Reference) -> list[sql.Composable]:
     return [_condition(table.columns[c.column], c, reference(c.column)) for c in conditions]
 
 

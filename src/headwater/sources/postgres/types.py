@@ -122,6 +122,29 @@ def equals(reference: sql.Composable, key: sql.Composable, column: PgColumn) -> 
     return sql.SQL("{} {} {} AND {}").format(reference, operator, cast, exact)
 
 
+def joined_value(reference: sql.Composable, column: PgColumn) -> sql.Composable:
+    """A column as other tables' columns are compared with it. Text leaves its collation behind, so that the column it
+    meets is found through its own; a day that Headwater cannot hold is none."""
+    if column.type == pa.string():
+        return sql.SQL('{}::text COLLATE "default"').format(reference)
+    if column.type == pa.date32():
+        return sql.SQL("CASE WHEN {c} BETWEEN '0001-01-01' AND '9999-12-31' THEN {c} END").format(c=reference)
+    return reference
+
+
+def joined_key(value: sql.Composable, column: PgColumn, other: PgColumn) -> sql.Composable:
+    """The value of column `other` as a key of `column`: NULL where it is a text that the type would refuse."""
+    if column.type != pa.string() or (column.base_schema, column.base) == (other.base_schema, other.base):
+        return value
+    if column.labels:
+        labels = sql.SQL(", ").join(map(sql.Literal, column.values))
+        return sql.SQL("(CASE WHEN {v} IN ({labels}) THEN {v} END)").format(v=value, labels=labels)
+    if column.base in _CANONICAL:
+        like = sql.Literal(_CANONICAL[column.base])
+        return sql.SQL("(CASE WHEN {v} ~ {like} THEN {v} END)").format(v=value, like=like)
+    return value
+
+
 def key_array(keys: pa.ChunkedArray, column: PgColumn) -> sql.Composable:
     """The keys as one array literal. A key that no value of the column can equal becomes NULL, which equals nothing."""
     assert column.type is not None

@@ -25,7 +25,8 @@ the trigger that nothing was committed between them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,7 +35,7 @@ from headwater.model.conditions import Condition
 from headwater.model.errors import CaptureMissing, ConfigError, UnknownName
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Column, Identities, TableSchema
-from headwater.model.source import ORDINAL, Capture, Chunk, CommitTimes, Poll, Question, SourceSpec
+from headwater.model.source import ORDINAL, Capture, Chunk, CommitTimes, JoinQuestion, Poll, Question, SourceSpec
 from headwater.sources.sqlite import asof, capture, chunks, layout, life
 from headwater.sources.sqlite import log as change_log
 from headwater.sources.sqlite.asof import Scan
@@ -188,25 +189,41 @@ class SqliteSource:
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
         wanted = [*question.columns, *question.key, *(c.column for c in question.conditions)]
 
-        def answer(connection: Connection, asked: Question) -> Iterator[pa.RecordBatch]:
+        def answer(connection: Connection, keys: pa.Table) -> Iterator[pa.RecordBatch]:
             moment, _, (table,) = self._as_of(connection, at, {question.table: wanted})
-            return asof.answer(connection, table, asked, moment.id, self._file.reading)
+            return asof.answer(connection, table, replace(question, keys=keys), moment.id, self._file.reading)
 
+        yield from self._answers(question.keys, answer)
+
+    def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
+        wanted = question.named()
+
+        def answer(connection: Connection, keys: pa.Table) -> Iterator[pa.RecordBatch]:
+            moment, _, found = self._as_of(connection, at, wanted)
+            for table in found:
+                table.check_since(wanted[table.name], moment.id)
+            tables, asked = {table.name: table for table in found}, replace(question, keys=keys)
+            return asof.answer_join(connection, tables, asked, moment.id, self._file.reading)
+
+        yield from self._answers(question.keys, answer)
+
+    def _answers(
+        self, keys: pa.Table, answer: Callable[[Connection, pa.Table], Iterator[pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        """In one read transaction where that keeps nobody waiting, else in several, of few keys each."""
         with self._file.reading() as connection:
             if _streams(connection):
-                yield from answer(connection, question)
+                yield from answer(connection, keys)
                 return
-        for begin in range(0, max(1, question.keys.num_rows), SHORT_KEYS):
-            keys = question.keys.slice(begin, SHORT_KEYS)
-            part = Question(question.table, question.key, keys, question.columns, question.conditions)
+        for begin in range(0, max(1, keys.num_rows), SHORT_KEYS):
             began = time.monotonic()
             with self._file.reading() as connection:
-                batches = list(answer(connection, part))
+                batches = list(answer(connection, keys.slice(begin, SHORT_KEYS)))
             ended = time.monotonic()
             for batch in batches:
                 place = batch.schema.get_field_index(ORDINAL)
                 yield batch.set_column(place, ORDINAL, pc.add(batch.column(place), pa.scalar(begin, pa.int64())))
-            if begin + SHORT_KEYS < question.keys.num_rows:
+            if begin + SHORT_KEYS < keys.num_rows:
                 _pause(began, ended)
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:

@@ -3,6 +3,9 @@
 A scan is one statement. An ask goes through the table's own index, one bound execution per key in key order; the
 changes after `p` are read once and matched with the keys in Arrow, whose equality is exact by nature. Key types with
 too many spellings to look up (a timestamp with any offset) are matched in Arrow for the base rows as well.
+
+A join is asked table by table inside one read transaction: the library is in this process, so a question costs what it
+reads and not a way there and back.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from headwater.model.conditions import Condition, meets
-from headwater.model.source import COUNT, ORDINAL, Chunk, Question
+from headwater.model.joins import table_by_table
+from headwater.model.names import TableName
+from headwater.model.source import COUNT, ORDINAL, Chunk, JoinQuestion, Question
 from headwater.sources.sqlite.files import Connection, quote
 from headwater.sources.sqlite.read import Part, Shape, Table, pushed
 from headwater.sources.sqlite.unfit import OddRows
@@ -101,6 +106,20 @@ def answer(connection: Connection, table: Table, question: Question, at: int, na
             rows = rows.set_column(place, ORDINAL, ordinals.take(rows.column(ORDINAL)))
             yield from rows.select(wanted).to_batches()
     odd.check(named)
+
+
+def answer_join(
+    connection: Connection, tables: Mapping[TableName, Table], question: JoinQuestion, at: int, named: Named
+) -> Iterator[pa.RecordBatch]:
+    def ask(asked: Question) -> pa.Table:
+        table = tables[asked.table]
+        fields = [(c, table.codec(c).type) for c in asked.columns]
+        schema = pa.schema([(ORDINAL, pa.int64()), *fields, (COUNT, pa.int64())])
+        return pa.Table.from_batches([b.cast(schema) for b in answer(connection, table, asked, at, named)], schema)
+
+    found = table_by_table(question, ask)
+    if found is not None:
+        yield from found.to_batches()
 
 
 def _needed(columns: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, ...]:
