@@ -153,14 +153,16 @@ class Wanted:
     kind: str | None = None
     transactions: int = 16
     hot: bool = False
+    joined: bool = False
+    """Several tables per source, and joins that sources can make."""
 
 
 def scenario(seed: int, wanted: Wanted | None = None) -> Scenario:
     """The scenario of a seed."""
     random, wanted = Random(seed), wanted or Wanted()
     shape = wanted.shape or random.choice(SHAPES)
-    tables = _tables(random)
-    occurrences = 1 if shape == "single" else random.choice((2, 2, 3, 3, 4, 5) if shape != "cross" else (2, 2, 3))
+    tables = _few_sources(random) if wanted.joined else _tables(random)
+    occurrences = 1 if shape == "single" else random.choice(_many(shape, wanted.joined))
     chosen = [random.choice(tables) for _ in range(occurrences)]
     sql = _View(random, chosen).sql(shape, wanted.kind or random.choice(KIND_OF_VIEW))
     size = {1: 10, 2: 8, 3: 5, 4: 4, 5: 3}[occurrences] if shape != "cross" else 4
@@ -180,6 +182,23 @@ def _tables(random: Random) -> tuple[Table, ...]:
         columns = [("id", "bigint")] if keyed else []
         columns += [(f"c{i}", kind) for i, kind in enumerate(kinds)]
         tables.append(Table(random.choice(sources), f"t{n}", tuple(columns), keyed))
+    return tuple(tables)
+
+
+def _many(shape: str, joined: bool) -> tuple[int, ...]:
+    if joined:
+        return (3, 4, 4, 5, 5)
+    return (2, 2, 3, 3, 4, 5) if shape != "cross" else (2, 2, 3)
+
+
+def _few_sources(random: Random) -> tuple[Table, ...]:
+    """Two sources of two or three tables, and mostly columns that a source can join."""
+    tables = []
+    for n in range(random.randint(4, 6)):
+        kinds = [random.choice(("bigint", "int", "text", "bigint")) for _ in range(2)]
+        kinds += random.choices(("bigint", "text", "date", "boolean", "money", "double"), k=random.randint(0, 2))
+        columns = tuple((f"c{i}", kind) for i, kind in enumerate(kinds))
+        tables.append(Table(("shop", "crm")[n % 2], f"t{n}", columns))
     return tuple(tables)
 
 

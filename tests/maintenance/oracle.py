@@ -24,6 +24,7 @@ from headwater.algebra import expressions as interpreter
 from headwater.integrator.journal import within
 from headwater.kept.memory import MemoryKept
 from headwater.maintenance.aggregate import GroupedDelta, aggregate
+from headwater.maintenance.block_wave import contracted_wave
 from headwater.maintenance.groups import auxiliary_schema
 from headwater.maintenance.wave import core_schema, wave
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
@@ -188,6 +189,8 @@ class Run:
     every: int = 1
     scan: bool = False
     beyond: int = 0
+    joined: bool = False
+    """Whether tables of one source are asked together."""
 
     def promises(self, seq: int, ends: set[int]) -> bool:
         return seq in ends or (self.every > 0 and seq % self.every == 0)
@@ -225,7 +228,9 @@ def maintain(world: Played, view: ViewDefinition, run: Run) -> Maintained:
             sizes=dict.fromkeys(view.tables, 0 if run.scan else 10**9),
             parts=run.parts,
             every=run.every,
+            join_at_sources=run.joined,
         )
+        made = tasks.contraction(work)
         journal = world.changes(view, lo, asked)
         if run.every != 1:
             for table, rows in journal.items():
@@ -234,7 +239,10 @@ def maintain(world: Played, view: ViewDefinition, run: Run) -> Maintained:
         results = []
         for part in range(run.parts):
             mine = {table: tasks._part(within(rows, lo, hi), work, part) for table, rows in journal.items()}
-            result, questions = driven(work, wave(view, journal, mine))
+            running = wave(view, journal, mine)
+            if made is not None:
+                running = contracted_wave(made, journal, share(work, part))
+            result, questions = driven(work, running)
             assert result.schema.equals(schema), (result.schema, schema)
             results.append(result)
             done.questions.append(questions)
@@ -242,12 +250,16 @@ def maintain(world: Played, view: ViewDefinition, run: Run) -> Maintained:
     return done
 
 
+def share(work: tasks.WaveWork, part: int) -> Any:
+    return lambda rows: tasks._part(within(rows, work.lo, work.hi), work, part)
+
+
 def driven(work: tasks.WaveWork, running: Any) -> tuple[pa.Table, int]:
     tally = tasks.Tally()
     try:
         ask = next(running)
         while True:
-            ask = running.send(tasks.answer_question(work, ask, tally))
+            ask = running.send(tasks.answer(work, ask, tally))
     except StopIteration as stop:
         return stop.value, tally.questions
 

@@ -28,7 +28,7 @@ from headwater.maintenance.groups import PART, ROWS, keeps_values, valued
 from headwater.model.changelog import COUNT, SEQ, fold
 from headwater.model.errors import ValueUnfit
 from headwater.model.names import SourceName, TableName
-from headwater.runtime.compute import tasks
+from headwater.runtime.compute import membership, tasks
 from headwater.storage import Storage
 
 from .histories import KINDS, ORDERED, Scenario, Table, Wanted, scenario
@@ -390,14 +390,14 @@ KEY_TYPES = {
 @pytest.mark.parametrize("kind", KEY_TYPES)
 def test_groups_of_every_type_find_their_state(kind: str) -> None:
     column = pa.chunked_array([KEY_TYPES[kind]])
-    assert tasks._Membership([column]).holds([column]).tolist() == [True, True, True]
-    assert tasks._Membership([column.slice(0, 1)]).holds([column]).tolist() == [True, False, False]
-    assert tasks._Membership([column.slice(1, 1)]).holds([column]).tolist() == [False, True, False]
+    assert membership._Membership([column]).holds([column]).tolist() == [True, True, True]
+    assert membership._Membership([column.slice(0, 1)]).holds([column]).tolist() == [True, False, False]
+    assert membership._Membership([column.slice(1, 1)]).holds([column]).tolist() == [False, True, False]
 
 
 def test_many_columns_of_many_values_make_groups() -> None:
     """DISTINCT over wide rows: the product of the numbers of values is far beyond 64 bits."""
     columns = [pa.chunked_array([pa.array(range(n, 20_000 + n), pa.int64())]) for n in range(8)]
-    members = tasks._Membership(columns)
+    members = membership._Membership(columns)
     assert members.holds(columns).all()
     assert not members.holds([columns[1], *columns[1:]]).any()

@@ -14,13 +14,17 @@ import pyarrow as pa
 import pytest
 
 from headwater.algebra import Bag
+from headwater.integrator.journal import within
 from headwater.maintenance import aggregate as aggregate_module
+from headwater.maintenance import block_wave
 from headwater.maintenance import extremes as extremes_module
 from headwater.maintenance import wave as wave_module
 from headwater.maintenance.commit_queue import CommitQueue
+from headwater.model import joins as joins_module
 from headwater.model.changelog import COUNT, fold
-from headwater.model.names import Seq, ViewName
+from headwater.model.names import Seq, TableName, ViewName
 from headwater.runtime.compute import tasks
+from headwater.sources.memory import MemorySource
 
 from .histories import Scenario, Table, Transaction, Wanted, scenario, smallest
 from .oracle import Run, Witness, bag_of, batches, evaluated, maintain, output, played, witness
@@ -113,7 +117,72 @@ def minimum_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(extremes_module._Group, "change", lambda self, rank, by, whole: change(self, rank, max(by, 0), whole))
 
 
+def is_block(table: TableName) -> bool:
+    return table.table.startswith("\0")
+
+
+def blocks_not_compensated(patch: pytest.MonkeyPatch) -> None:
+    """The changes of a block are not taken back from answers about it."""
+    wave = wave_module.wave
+
+    def without(view: Any, journal: Any, part: Any) -> Any:
+        return wave(view, {t: rows.slice(0, 0) if is_block(t) else rows for t, rows in journal.items()}, part)
+
+    patch.setattr(block_wave, "wave", without)
+
+
+def blocks_end_with_the_batch(patch: pytest.MonkeyPatch) -> None:
+    """What a block did after the batch is forgotten, though answers are as of a later cut."""
+    wave, contraction = wave_module.wave, tasks.contraction
+    his: list[int] = []
+    patch.setattr(tasks, "contraction", lambda work: his.append(work.hi) or contraction(work))
+
+    def cut(view: Any, journal: Any, part: Any) -> Any:
+        changes = yield from wave(view, journal, part)
+        return changes if any(map(is_block, journal)) else within(changes, -1, his[-1])
+
+    patch.setattr(block_wave, "wave", cut)
+
+
+def joins_count_once(patch: pytest.MonkeyPatch) -> None:
+    """A source's answer to a join counts every row once."""
+    ask_join = MemorySource.ask_join
+
+    def once(self: MemorySource, question: Any, at: Any) -> Any:
+        for batch in ask_join(self, question, at):
+            place = batch.schema.get_field_index(COUNT)
+            yield batch.set_column(place, COUNT, pa.array([1] * batch.num_rows, pa.int64()))
+
+    patch.setattr(MemorySource, "ask_join", once)
+
+
+def joins_as_of_now(patch: pytest.MonkeyPatch) -> None:
+    ask_join = MemorySource.ask_join
+    patch.setattr(MemorySource, "ask_join", lambda self, question, at: ask_join(self, question, self.position()))
+
+
+def tables_counted_once(patch: pytest.MonkeyPatch) -> None:
+    """A join made table by table keeps the counts of the first table only."""
+    patch.setattr(tasks, "QUESTION_COST", -(10**12))
+    multiplied = joins_module._multiplied
+
+    def kept(rows: Any, numbers: Any, answer: Any) -> Any:
+        ones = pa.array([1] * answer.num_rows, pa.int64())
+        return multiplied(rows, numbers, answer.set_column(answer.schema.get_field_index(COUNT), COUNT, ones))
+
+    patch.setattr(joins_module, "_multiplied", kept)
+
+
+def every_part_takes_the_block(patch: pytest.MonkeyPatch) -> None:
+    part = tasks._part
+    patch.setattr(
+        tasks, "_part", lambda rows, work, n: rows if any("." in c for c in rows.column_names) else part(rows, work, n)
+    )
+
+
 ONE, TWO = Run(()), Run((3, 6, 9), parts=2)
+JOINED, JOINED_TWO = Run((), joined=True), Run((3, 6, 9), parts=2, joined=True)
+BLOCKS = Wanted(kind="plain", joined=True)
 BREAKAGES: dict[str, tuple[Break, Wanted, Run]] = {
     "every state before s": (always(0), Wanted(kind="plain"), ONE),
     "every state after s": (always(1), Wanted(kind="plain"), ONE),
@@ -130,7 +199,20 @@ BREAKAGES: dict[str, tuple[Break, Wanted, Run]] = {
     "halves forget": (halves_forget, Wanted(kind="plain", transactions=40, hot=True), ONE),
     "groups start from nothing": (starts_from_nothing, Wanted(kind="grouped"), TWO),
     "the minimum stays": (minimum_stays, Wanted(kind="grouped"), TWO),
+    "blocks are not compensated": (blocks_not_compensated, BLOCKS, JOINED),
+    "blocks are not compensated, strong": (
+        blocks_not_compensated,
+        Wanted(kind="plain", joined=True, shape="chain", hot=True),
+        Run((), every=0, joined=True),
+    ),
+    "blocks end with the batch": (blocks_end_with_the_batch, BLOCKS, Run((2, 4, 6), beyond=3, joined=True)),
+    "joins count once": (joins_count_once, BLOCKS, JOINED),
+    "joins as of now": (joins_as_of_now, BLOCKS, JOINED_TWO),
+    "tables counted once": (tables_counted_once, BLOCKS, JOINED),
+    "parts of blocks overlap": (every_part_takes_the_block, BLOCKS, JOINED_TWO),
 }
+LENGTHS = {"halves forget": 15, "parts of blocks overlap": 10}
+"""Of the histories that show it; what is about parts needs transactions that do nothing, to have parts."""
 
 
 @pytest.mark.parametrize("name", BREAKAGES)
@@ -143,7 +225,7 @@ def test_a_breakage_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert caught.scenario.sql in said
     assert f"at seq {caught.seq}" in said
     assert "lacks" in said or "too much" in said
-    assert len(caught.scenario.history) <= (15 if name == "halves forget" else 5), f"too long to read:\n{said}"
+    assert len(caught.scenario.history) <= LENGTHS.get(name, 5), f"too long to read:\n{said}"
 
 
 def test_the_other_way_round_is_right_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

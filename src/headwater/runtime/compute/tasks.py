@@ -6,12 +6,10 @@ closures. Connections to sources are kept per worker process.
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +20,15 @@ from headwater.algebra.view import Aggregation, ViewDefinition
 from headwater.integrator.journal import Segment, read_changes, within
 from headwater.kept.files import FilesKept
 from headwater.maintenance.aggregate import GroupedDelta, aggregate, result_schema
+from headwater.maintenance.block_wave import AskJoin, ContractedWave, contracted_wave
+from headwater.maintenance.blocks import Contracted, contracted
 from headwater.maintenance.groups import auxiliary_schema
 from headwater.maintenance.keys import key_set
-from headwater.maintenance.wave import Ask, wave
+from headwater.maintenance.wave import Ask, Wave, wave
 from headwater.model.changelog import COUNT, SEQ, UNFIT, consolidate, fold
 from headwater.model.conditions import meets
 from headwater.model.errors import ConfigError, SourceUnavailable
+from headwater.model.joins import table_by_table
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities
 from headwater.model.source import ORDINAL, Question, Source, SourceSpec
@@ -46,6 +47,8 @@ FILES = pa.schema([pa.field(FILE, pa.string())])
 ROWS_PER_FILE = 1_000_000
 ASK_COST = 7
 """Asking for one key costs about as much as scanning this many rows (SQLite, 1M rows: 2.2 µs a key, 0.34 µs a row)."""
+QUESTION_COST = 20_000
+"""A question more costs about as much as scanning this many rows: some milliseconds, if its source is near."""
 
 _connected: dict[tuple[SourceSpec, int], Source] = {}
 
@@ -99,6 +102,8 @@ class WaveWork:
     """About how many changes of its tables the batch holds."""
     every: int = 1
     """Every N-th transaction is a state of the view; 0 makes the whole batch one state."""
+    join_at_sources: bool = False
+    """Whether tables of one source that are joined with each other are asked together."""
 
     def labels(self, seqs: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The state that first shows each transaction. What lies beyond the batch keeps its number."""
@@ -119,14 +124,21 @@ def core_changes(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
     journal = {t: batch_changes(work, t) for t in work.view.tables}
     mine = {t: _part(within(rows, work.lo, work.hi), work, part) for t, rows in journal.items()}
     tally.changes = sum(rows.num_rows for rows in mine.values())
-    running = wave(work.view, journal, mine)
+    running: ContractedWave | Wave = wave(work.view, journal, mine)
+    if made := contraction(work):
+        running = contracted_wave(made, journal, lambda rows: _part(within(rows, work.lo, work.hi), work, part))
     try:
         ask = next(running)
         while True:
-            ask = running.send(answer_question(work, ask, tally))
+            ask = running.send(answer(work, ask, tally))
     except StopIteration as stop:
         tally.seconds = time.perf_counter() - started
         return stop.value, tally
+
+
+def contraction(work: WaveWork) -> Contracted | None:
+    """The view over its blocks, if it has any and they may be used."""
+    return contracted(work.view, work.schemas, work.leading) if work.join_at_sources else None
 
 
 def batch_changes(work: WaveWork, table: TableName) -> pa.Table:
@@ -174,14 +186,13 @@ def _part(rows: pa.Table, work: WaveWork, part: int) -> pa.Table:
     return rows.filter(pa.array((seqs > low) & (seqs <= high)))
 
 
+def answer(work: WaveWork, ask: Ask | AskJoin, tally: Tally) -> pa.Table:
+    return answer_join(work, ask, tally) if isinstance(ask, AskJoin) else answer_question(work, ask, tally)
+
+
 def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa.Table:
     question, started = ask.question, time.perf_counter()
-    if not question.table.is_view and not work.specs[question.table.source].asked:
-        raise ConfigError(
-            f"view {work.view.name} needs rows of {question.table}, and source {question.table.source} is not to be"
-            " asked (ask = false)",
-            "run 'headwater apply': it keeps what the view needs",
-        )
+    _check_asked(work, question.table)
     if question.table.is_view:
         tally.saved += 1
     else:
@@ -198,13 +209,47 @@ def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa
     else:
         source = _expecting(work, question.table, lane)
         batches = source.ask(question, work.positions[question.table.source])
+    rows = _gathered(batches, schema)
+    tally.answers += rows.num_rows
+    tally.bytes += question.keys.nbytes + rows.nbytes
+    tally.seconds_asking += time.perf_counter() - started
+    return rows
+
+
+def answer_join(work: WaveWork, ask: AskJoin, tally: Tally) -> pa.Table:
+    """One question, where asking for its keys is cheaper than reading the first table whole and asking the others; else
+    as many as it has tables."""
+    question, started = ask.question, time.perf_counter()
+    tables = [joined.table for joined in question.tables]
+    columns = [work.schemas[tables[number]].field(name) for number, name in question.told]
+    named = [field.with_name(name) for field, name in zip(columns, question.columns, strict=True)]
+    schema = pa.schema([pa.field(ORDINAL, pa.int64()), *named, pa.field(COUNT, pa.int64())])
+    if question.keys.num_rows * ASK_COST > work.sizes.get(tables[0], 0) + QUESTION_COST * (len(tables) - 1):
+        joined = table_by_table(question, lambda one: answer_question(work, Ask(one), tally))
+        return schema.empty_table() if joined is None else joined.cast(schema)
+    _check_asked(work, tables[0])
+    tally.questions += 1
+    tally.keys += question.keys.num_rows
+    source = _expecting(work, tables[0])
+    found = _gathered(source.ask_join(question, work.positions[tables[0].source]), schema)
+    tally.answers += found.num_rows
+    tally.bytes += question.keys.nbytes + found.nbytes
+    tally.seconds_asking += time.perf_counter() - started
+    return found
+
+
+def _check_asked(work: WaveWork, table: TableName) -> None:
+    if not table.is_view and not work.specs[table.source].asked:
+        raise ConfigError(
+            f"view {work.view.name} needs rows of {table}, and source {table.source} is not to be asked (ask = false)",
+            "run 'headwater apply': it keeps what the view needs",
+        )
+
+
+def _gathered(batches: Batches, schema: pa.Schema) -> pa.Table:
     with reachable():
         parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
-    answer = pa.concat_tables(parts) if parts else schema.empty_table()
-    tally.answers += answer.num_rows
-    tally.bytes += question.keys.nbytes + answer.nbytes
-    tally.seconds_asking += time.perf_counter() - started
-    return answer
+    return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
 def reads_all(work: WaveWork, question: Question) -> bool:
@@ -360,48 +405,3 @@ def aggregating(work: AggregateWork) -> Callable[[Batches], Batches]:
             yield pa.record_batch([*empty, pa.array(files, pa.string())], schema=out)
 
     return run
-
-
-class _Membership:
-    """A set of keys in which NULL is a value like any other."""
-
-    def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
-        # a NULL becomes a flag of its own beside a default, so that plain key sets can be used
-        self._keys, _ = key_set([self._flagged(columns)])
-
-    def holds(self, columns: Sequence[pa.ChunkedArray]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return self._keys.numbers(self._flagged(columns)) >= 0
-
-    @staticmethod
-    def _flagged(columns: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
-        flagged = []
-        for column in columns:
-            flagged.append(pc.is_null(column))
-            filler = pa.array([_filler(column.type)], column.type)[0]
-            flagged.append(pc.fill_null(column, filler))
-        return flagged
-
-
-def membership(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table:
-    """The rows whose columns are among the keys; NULLs are alike."""
-    held = _Membership([keys.column(c) for c in columns])
-    return rows.filter(pa.array(held.holds([rows.column(c) for c in columns])))
-
-
-def key_table(keys: pa.Table, columns: Sequence[str], types: Sequence[pa.DataType]) -> pa.Table:
-    """Distinct keys as the columns' own types; what those cannot represent equals nothing, and is left out."""
-    found, _ = key_set([[keys.column(c) for c in columns]])
-    return found.table(columns, types)[0]
-
-
-def _filler(kind: pa.DataType) -> object:
-    """Any value of the type will do: the flag beside it says that it stands for NULL."""
-    if pa.types.is_string(kind):
-        return ""
-    if pa.types.is_binary(kind):
-        return b""
-    if pa.types.is_decimal(kind):
-        return Decimal(0)
-    if pa.types.is_date(kind):
-        return dt.date(1970, 1, 1)
-    return False if pa.types.is_boolean(kind) else pa.scalar(0, pa.int64()).cast(kind).as_py()

@@ -35,16 +35,8 @@ from headwater.model.conditions import Condition, meets
 from headwater.model.source import ORDINAL, Question
 from headwater.model.written import Tally
 from headwater.runtime.compute.failures import carries_errors
-from headwater.runtime.compute.tasks import (
-    Batches,
-    WaveWork,
-    answer_question,
-    batch_changes,
-    key_table,
-    membership,
-    parent,
-    reads_all,
-)
+from headwater.runtime.compute.membership import key_table, membership
+from headwater.runtime.compute.tasks import Batches, WaveWork, answer_question, batch_changes, parent, reads_all
 
 _DIGITS = Context(prec=80)
 CHUNK = 65536
