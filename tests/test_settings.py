@@ -35,6 +35,7 @@ def test_the_template_is_a_project_with_every_setting_at_its_default(tmp_path: P
         ("[run]\nparallel = 'two'", "[run] parallel in {} must be a whole number, it is 'two'"),
         ("[run]\npoll_seconds = 'often'", "[run] poll_seconds in {} must be a number, it is 'often'"),
         ("[run]\nsequencing = 3", '[run] sequencing in {} must be "dependency" | "sequential" | "batched", it is 3'),
+        ("[run]\njoin_at_sources = 1", "[run] join_at_sources in {} must be true | false, it is 1"),
         ("[warehouse]\npath = ''", "[warehouse] path in {} must be text, it is ''"),
         ("[spark]\noptions = 1", "[spark] options in {} must be a table, it is 1"),
     ],

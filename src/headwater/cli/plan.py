@@ -19,7 +19,8 @@ from headwater.cli.values import to_json
 from headwater.runtime.project.secrets import without_secrets
 
 if TYPE_CHECKING:
-    from headwater.cli.planning import Lookup, Meeting, PlannedView, ProjectPlan
+    from headwater.cli.planning import PlannedView, ProjectPlan
+    from headwater.cli.walking import Lookup, Meeting, Together
 
 
 def plan(project: Project = HERE, as_json: Json = False) -> None:
@@ -78,11 +79,14 @@ def _print_view(screen: Console, view: PlannedView) -> None:
         table.add_row("  tree" if not number else "", plain(operator))
     for number, (origin, meetings) in enumerate(view.orders.items()):
         table.add_row("  a change of" if not number else "", _order(origin, meetings))
-    for number, lookup in enumerate(view.lookups):
-        table.add_row("  asks" if not number else "", _lookup(lookup))
+    asks = [*(_together(joined) for joined in view.together), *map(_lookup, view.lookups)]
+    for number, line in enumerate(asks):
+        table.add_row("  asks" if not number else "", line)
     if view.maintenance:
         table.add_row("  maintained by", plain(view.maintenance))
     asked = f"{view.questions} questions a batch, however many transactions it holds"
+    if view.for_themselves:
+        asked += f"; up to {view.for_themselves} more if tables changed that are asked together"
     if view.evaluations:
         asked += f"; Spark evaluates expressions {view.evaluations} times within it"
     if not view.maintenance:
@@ -104,6 +108,10 @@ def _order(origin: str, meetings: Sequence[Meeting]) -> Text:
         on = f" on {' and '.join(meeting.on)}" if meeting.on else ", all of it"
         line.append(" → ").append_text(plain(meeting.alias, "bold")).append_text(plain(on, "dim"))
     return line
+
+
+def _together(joined: Together) -> Text:
+    return plain(f"{joined} by {', '.join(joined.columns)}, in one question")
 
 
 def _lookup(lookup: Lookup) -> Text:
@@ -130,5 +138,6 @@ def _as_json(made: ProjectPlan) -> dict[str, Any]:
 def _view_json(view: PlannedView) -> dict[str, Any]:
     raw = asdict(view)
     raw["relations"] = [{**asdict(r), "table": str(r.table)} for r in view.relations]
+    raw["together"] = [{"tables": list(map(str, j.tables)), "columns": j.columns} for j in view.together]
     raw["lookups"] = [{**asdict(look), "table": str(look.table)} for look in view.lookups]
     return {"view": raw.pop("name"), **raw, "example": view.example}

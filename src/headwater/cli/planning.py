@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headwater.cli.walking import Lookup, Meeting, Together, lookup_of, walk_of
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import CLOCK, SourceName, TableName, ViewName, view_table
 from headwater.model.schedule import parse_schedule
@@ -21,26 +22,6 @@ if TYPE_CHECKING:
     from headwater.algebra.view import ViewDefinition
     from headwater.api import Warehouse
     from headwater.runtime.project.plan import ViewPlan
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """A way in which questions reach a table: by these columns (none: the whole table is read), with the conditions
-    pushed along. Up to `asks` keys are asked for, more make a scan cheaper; `index` says whether one serves the key."""
-
-    table: TableName
-    columns: tuple[str, ...]
-    conditions: tuple[str, ...]
-    index: bool
-    asks: int
-
-
-@dataclass(frozen=True)
-class Meeting:
-    """One step of a partial result: the occurrence it meets next, and on what."""
-
-    alias: str
-    on: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -77,6 +58,9 @@ class PlannedView:
     """How often Spark evaluates expressions within a batch."""
     maintenance: str = ""
     """The published algorithm that maintains it, and what that asks; empty for the wave."""
+    together: Sequence[Together] = ()
+    for_themselves: int = 0
+    """How many more questions a batch asks at most, where tables that are asked together changed."""
 
     @property
     def example(self) -> str:
@@ -90,6 +74,7 @@ class PlannedView:
                 keys[str(look.table)] = keys.get(str(look.table), 0) + EXAMPLE
             else:
                 whole[str(look.table)] = sizes.get(look.table)
+        keys |= {str(joined): EXAMPLE for joined in self.together}
         read = [f"{name} ({'size unknown' if n is None else f'{n:,} rows'})" for name, n in whole.items()]
         parts = [f"looks up {n:,} keys of {name}" for name, n in keys.items()]
         parts += [f"reads all of {', '.join(read)}"] if read else []
@@ -205,7 +190,6 @@ def _parsed(warehouse: Warehouse, plan: ProjectPlan) -> list[ParsedView]:
 
 def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName, ViewPlan]) -> PlannedView:
     from headwater.algebra import as_table
-    from headwater.maintenance.graph import steps
     from headwater.runtime.compute.planning import plan_view
 
     parents = {name: planned[name] for name in view.parents}
@@ -215,17 +199,7 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
     schemas |= {view_table(name): as_table(parent.view) for name, parent in parents.items()}
     if planned[view.name].tree is not None:
         return _planned_tree(planned[view.name], schemas)
-    walk = steps(view)
-    orders: dict[str, list[Meeting]] = {o.alias: [] for o in view.occurrences}
-    lookups: dict[tuple[TableName, tuple[str, ...], tuple[str, ...]], Lookup] = {}
-    for step in walk:
-        target = view.occurrences[step.target]
-        on = tuple(f"{target.alias}.{far} = {near}" for near, far in zip(step.near, step.far, strict=True))
-        for origin in sorted(step.origins):
-            orders[view.occurrences[origin].alias].append(Meeting(target.alias, on))
-        conditions = tuple(map(str, target.conditions))
-        key = (target.table, step.far, conditions)
-        lookups[key] = _lookup(schemas[target.table], step.far, conditions)
+    walk = walk_of(view, planned[view.name], schemas, warehouse.config.join_at_sources)
     return PlannedView(
         name=view.name,
         level=kind_of(view),
@@ -234,13 +208,15 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
             PlannedRelation(o.alias, o.table, schemas[o.table].rows, tuple(map(str, o.conditions)))
             for o in view.occurrences
         ],
-        orders=orders,
-        lookups=sorted(lookups.values(), key=lambda look: (look.table, look.columns)),
-        questions=len(walk),
+        orders=walk.orders,
+        lookups=sorted(walk.lookups, key=lambda look: (look.table, look.columns)),
+        questions=walk.questions,
         by_spark=tuple(r.replace("`", "") for r in view.residual),
         aggregation=_aggregation(view),
         columns={f.name: type_name(f.type) for f in columns},
         maintenance=_maintained(view),
+        together=walk.together,
+        for_themselves=walk.for_themselves,
     )
 
 
@@ -272,7 +248,7 @@ def _planned_tree(plan: ViewPlan, schemas: Mapping[TableName, TableSchema]) -> P
     for step in questions:
         named = dict(zip(step.table.columns, step.table.names, strict=True))
         columns, conditions = tuple(named[c] for c in step.columns), tuple(map(str, step.table.conditions))
-        lookups[step.table.table, columns, conditions] = _lookup(schemas[step.table.table], columns, conditions)
+        lookups[step.table.table, columns, conditions] = lookup_of(schemas[step.table.table], columns, conditions)
     return PlannedView(
         name=view.name,
         level=kind_of(view),
@@ -291,13 +267,6 @@ def _planned_tree(plan: ViewPlan, schemas: Mapping[TableName, TableSchema]) -> P
         looks_at_everything=everything(root),
         evaluations=sum(isinstance(step, Evaluated) for step in program.steps),
     )
-
-
-def _lookup(table: TableSchema, key: tuple[str, ...], conditions: tuple[str, ...]) -> Lookup:
-    from headwater.runtime.compute.tasks import ASK_COST
-
-    index = any(leading[0] in key for leading in (table.key, *table.indexes) if leading)
-    return Lookup(table.name, key, conditions, index, (table.rows or 0) // ASK_COST if key else 0)
 
 
 def _aggregation(view: ViewDefinition, called: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -84,6 +84,7 @@ class SparkCompute:
             changed=rows,
             every=_every(view, batch),
             identities=self._tables.identities(view),
+            join_at_sources=self._config.join_at_sources,
         )
 
     def _parent(self, view: ManagedView, batch: Batch) -> ParentFiles:

@@ -22,6 +22,7 @@ from headwater.model.names import CLOCK, SourceName
 from headwater.model.source import SourceSpec
 from headwater.runtime.project.settings import (
     SECTIONS,
+    TRUTH,
     RunSettings,
     Setting,
     SparkSettings,
@@ -55,6 +56,7 @@ class Config:
     sequencing: str = _RUN.sequencing
     parts_seconds: float = _RUN.parts_seconds
     tick_seconds: float = _RUN.tick_seconds
+    join_at_sources: bool = _RUN.join_at_sources
     chunk_rows: int = _RUN.chunk_rows
     lost_history: str = _RUN.lost_history
     auxiliary: str = _VIEWS.auxiliary
@@ -147,7 +149,8 @@ def _checked(setting: Setting, value: Any, path: Path) -> Any:
         found = msgspec.convert(value, setting.type)
     except msgspec.ValidationError:
         least = isinstance(value, (int, float)) and not isinstance(value, bool) and setting.least is not None
-        kind = setting.kind if setting.choices or setting.kind == "text" else f"a {setting.kind}"
+        plain = setting.choices or setting.kind in ("text", TRUTH)
+        kind = setting.kind if plain else f"a {setting.kind}"
         must = f"be at least {setting.least:g}" if least else f"be {kind}"
         raise ConfigError(f"{what} in {path} must {must}, it is {value!r}", "correct it") from None
     if isinstance(found, dict):

@@ -75,6 +75,9 @@ class RunSettings(Struct, frozen=True):
     tick_seconds: Annotated[
         float, Meta(ge=0.1, description="how often time passes for views that compare with now()")
     ] = 10.0
+    join_at_sources: Annotated[
+        bool, Meta(description="ask tables of one source that a view joins with each other in one question")
+    ] = True
     chunk_rows: Annotated[int, Meta(ge=1, description="about how many rows a first load reads at a time")] = 250_000
     lost_history: Annotated[
         Literal["halt", "reload"],
@@ -97,6 +100,8 @@ class SparkSettings(Struct, frozen=True):
         Meta(description="any Spark setting, such as", examples=['"spark.driver.memory" = "1g"']),
     ] = msgspec.field(default_factory=dict)
 
+
+TRUTH = "true | false"
 
 SECTIONS: dict[str, type[Struct]] = {
     "warehouse": WarehouseSettings,
@@ -124,7 +129,7 @@ class Setting(Struct, frozen=True):
         plain = get_args(self.type)[0]
         if self.choices:
             return " | ".join(f'"{choice}"' for choice in self.choices)
-        return {"str": "text", "int": "whole number", "float": "number"}.get(
+        return {"str": "text", "int": "whole number", "float": "number", "bool": TRUTH}.get(
             getattr(plain, "__name__", ""), "table"
         )  # fmt: skip
 
@@ -181,4 +186,6 @@ def reference() -> str:
 def _toml(value: object) -> str:
     if isinstance(value, str):
         return f'"{value}"'
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:_}" if isinstance(value, int) else str(value)
