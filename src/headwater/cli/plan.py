@@ -93,6 +93,8 @@ def _print_view(screen: Console, view: PlannedView) -> None:
         table.add_row("  cost", asked if view.questions else "no questions: changes of one table say it all")
     if view.questions and not view.maintenance:
         table.add_row("", plain(view.example))
+    for number, kept in enumerate(view.keeps):
+        table.add_row("  keeps" if not number else "", plain(kept))
     if view.by_spark:
         table.add_row("  Spark checks", plain(" and ".join(view.by_spark)))
     if view.aggregation:
@@ -118,6 +120,8 @@ def _lookup(lookup: Lookup) -> Text:
     pushed = f", with {' and '.join(lookup.conditions)}" if lookup.conditions else ""
     if not lookup.columns:
         return Text.assemble(plain(f"{lookup.table}: all rows{pushed}, "), ("always scans", "yellow"))
+    if lookup.table.is_view:
+        return Text.assemble(plain(f"{lookup.table} by {', '.join(lookup.columns)}: looked up in the warehouse"))
     index = ("index", "green") if lookup.index else ("no index", "yellow")
     by = f"{lookup.table} by {', '.join(lookup.columns)} ("
     return Text.assemble(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headwater.cli.kept import kept_lines
 from headwater.cli.walking import Lookup, Meeting, Together, lookup_of, walk_of
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import CLOCK, SourceName, TableName, ViewName, view_table
@@ -58,6 +59,12 @@ class PlannedView:
     """How often Spark evaluates expressions within a batch."""
     maintenance: str = ""
     """The published algorithm that maintains it, and what that asks; empty for the wave."""
+    to_sources: int = 0
+    """Those of the questions that no view answers."""
+    kept_for: str = ""
+    """For whom it is kept, if nobody wrote it."""
+    keeps: Sequence[str] = ()
+    """What is kept for it, and what that saves."""
     together: Sequence[Together] = ()
     for_themselves: int = 0
     """How many more questions a batch asks at most, where tables that are asked together changed."""
@@ -120,6 +127,7 @@ def make_plan(warehouse: Warehouse) -> ProjectPlan:
                 plan.views.append(_planned(warehouse, view, planned))
         except HeadwaterError as error:
             plan.failed(error)
+    plan.views = [replace(view, keeps=kept_lines(view, plan.views)) for view in plan.views]
     needed = {s: sorted({t for v in views for t in v.base_tables if t.source == s}) for s in reachable}
     for name, tables in needed.items():
         if tables:
@@ -211,9 +219,11 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
         orders=walk.orders,
         lookups=sorted(walk.lookups, key=lambda look: (look.table, look.columns)),
         questions=walk.questions,
+        to_sources=walk.to_sources,
         by_spark=tuple(r.replace("`", "") for r in view.residual),
         aggregation=_aggregation(view),
         columns={f.name: type_name(f.type) for f in columns},
+        kept_for=view.kept_for or "",
         maintenance=_maintained(view),
         together=walk.together,
         for_themselves=walk.for_themselves,
@@ -263,6 +273,7 @@ def _planned_tree(plan: ViewPlan, schemas: Mapping[TableName, TableSchema]) -> P
         by_spark=(),
         aggregation=_aggregation(view, called(root)),
         columns={f.name: type_name(f.type) for f in plan.columns},
+        kept_for=view.kept_for or "",
         tree=draw(root),
         looks_at_everything=everything(root),
         evaluations=sum(isinstance(step, Evaluated) for step in program.steps),

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from headwater.runtime.project.plan import ViewPlan
 
 
+MANY = 10**9
+"""A view is looked up by whatever is asked for, however much it is."""
+
+
 @dataclass(frozen=True)
 class Lookup:
     """A way in which questions reach a table: by these columns (none: the whole table is read), with the conditions
@@ -53,6 +57,8 @@ class Walk:
     orders: Mapping[str, Sequence[Meeting]]
     lookups: Sequence[Lookup]
     questions: int
+    to_sources: int
+    """Those of the questions that no view answers."""
     together: Sequence[Together] = ()
     for_themselves: int = 0
 
@@ -79,6 +85,7 @@ def walk_of(view: ViewDefinition, plan: ViewPlan, schemas: Mapping[TableName, Ta
         {o.alias: orders[o.alias] for o in view.occurrences},
         list({(k.table, k.columns, k.conditions): k for w in (outer, *inner.values()) for k in w.lookups}.values()),
         outer.questions,
+        outer.to_sources,
         [
             Together(tuple(o.table for o in made.blocks[joined.tables[0]].view.occurrences), joined.columns)
             for joined in outer.together
@@ -111,11 +118,14 @@ def _walked(
         else:
             conditions = tuple(map(str, target.conditions))
             lookups[target.table, step.far, conditions] = lookup_of(schemas[target.table], step.far, conditions)
-    return Walk(orders, list(lookups.values()), len(walk), list(together))
+    asked = sum(not view.occurrences[step.target].table.is_view for step in walk)
+    return Walk(orders, list(lookups.values()), len(walk), asked, list(together))
 
 
 def lookup_of(table: TableSchema, key: tuple[str, ...], conditions: tuple[str, ...]) -> Lookup:
     from headwater.runtime.compute.tasks import ASK_COST
 
+    if table.name.is_view:
+        return Lookup(table.name, key, conditions, bool(key), MANY if key else 0)
     index = any(leading[0] in key for leading in (table.key, *table.indexes) if leading)
     return Lookup(table.name, key, conditions, index, (table.rows or 0) // ASK_COST if key else 0)
