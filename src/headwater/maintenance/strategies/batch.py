@@ -23,7 +23,7 @@ import pyarrow as pa
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.spj import Find, Spj, index
 from headwater.algebra.view import Output, ViewDefinition, quoted
-from headwater.maintenance.strategies.asked import AskedTable
+from headwater.maintenance.strategies.asked import AskedTable, AskSource
 from headwater.maintenance.strategies.contract import (
     Ask,
     Commit,
@@ -54,10 +54,11 @@ def core_by_strategy(
 ) -> pa.Table:
     """The change of the view's core in a batch that ends at `hi`."""
     batch = _Batch(view, journal, hi)
-    databases = {source: BatchDatabase(batch, source) for source in batch.setting.sources}
+    deltas = {source: batch.delta(source) for source in batch.setting.sources}
 
     def answer(asked: Ask, lane: int) -> Any:
-        return asked.question.evaluate(databases[asked.source].through(lambda question: [ask(question, lane)]))
+        line = BatchDatabase(batch.tables, deltas[asked.source], lambda question: [ask(question, lane)])
+        return asked.question.evaluate(line)
 
     strategy = (factory or strategy_of(view))(batch.setting)
     commits = commits_of(strategy, batch.updates, answer, lanes_of(view))
@@ -104,6 +105,10 @@ class _Batch:
                 self._seqs[label] = seq
                 self.updates.append(Update(label, bags, float(seq), str(seq)))
 
+    def delta(self, source: Node) -> dict[str, Update]:
+        """A source's delta tables: its part of the batch."""
+        return {update.tid: update for update in self.updates if update.source == source}
+
     def changelog(self, commits: Sequence[Commit]) -> pa.Table:
         rows: list[Row] = []
         counts: list[int] = []
@@ -133,24 +138,15 @@ class _Batch:
 
 
 class BatchDatabase:
-    """A source in the state after a batch: the contract's `Database`, as far as the strategies of the engine ask. Its
-    delta tables are the journal's part of the batch."""
+    """A source in the state after a batch, over one line: the contract's `Database`, as far as the strategies of the
+    engine ask. `delta` is shared by all lines to the source."""
 
-    def __init__(self, batch: _Batch, source: Node) -> None:
-        self._tables = {table: known for table, known in batch.tables.items() if str(table.source) == source}
-        self._updates = [update for update in batch.updates if update.source == source]
-        self._delta = {update.tid: update for update in self._updates}
-        self._ask: Callable[[Question], Iterable[pa.Table]] = lambda question: ()
-
-    def through(self, ask: Callable[[Question], Iterable[pa.Table]]) -> BatchDatabase:
-        """The same, asked over a line of its own."""
-        other = object.__new__(BatchDatabase)
-        other._tables, other._updates, other._delta, other._ask = self._tables, self._updates, self._delta, ask
-        return other
+    def __init__(self, tables: Mapping[TableName, _Occurrence], delta: dict[str, Update], ask: AskSource) -> None:
+        self._tables, self._delta, self._ask = tables, delta, ask
 
     @property
     def position(self) -> int:
-        return len(self._updates)
+        raise NotImplementedError("positions are the engine's")
 
     def find(self, table: TableName, positions: tuple[int, ...], wanted: Wanted | None = None) -> Find:
         known = self._tables[table]
@@ -167,7 +163,7 @@ class BatchDatabase:
         raise NotImplementedError("sources are asked as of the end of the batch")
 
     def log(self, after: int) -> Sequence[Update]:
-        return self._updates[after:]
+        raise NotImplementedError("what happened is told before anything is asked")
 
     def delta(self) -> Mapping[str, Update]:
         return self._delta
