@@ -162,7 +162,7 @@ def _contracted(
     view: ViewDefinition, components: Sequence[tuple[int, ...]], schemas: Schemas, leading: Leading
 ) -> Contracted:
     blocks = [_block(view, members, schemas, leading) for members in components]
-    home = {i: (block, members.index(i)) for block, members in zip(blocks, components, strict=True) for i in members}
+    home = {i: n for n, members in enumerate(components) for i in members}
     mark = "⋈"
     while any(o.alias.startswith(mark) for o in view.occurrences):
         mark += "⋈"
@@ -172,9 +172,9 @@ def _contracted(
         if i not in home:
             place[i] = len(occurrences)
             occurrences.append(o)
-        elif i == components[blocks.index(home[i][0])][0]:
-            block = home[i][0]
-            place |= dict.fromkeys(components[blocks.index(block)], len(occurrences))
+        elif i == components[home[i]][0]:
+            place |= dict.fromkeys(components[home[i]], len(occurrences))
+            block = blocks[home[i]]
             occurrences.append(Occurrence(f"{mark}{i}", block.table, block.columns))
 
     def column(i: int, c: str) -> str:
@@ -211,7 +211,6 @@ def _block(view: ViewDefinition, members: Sequence[int], schemas: Schemas, leadi
         else:
             shown |= {view.occurrences[i].core(c) for i, c in ends}
     at_source = [e for e in inside if _at_source(view, schemas, e)]
-    shown = shown or {view.occurrences[inside[0].left[0]].core(inside[0].left[1])}  # rows are counted by something
 
     def moved(found: Sequence[Equality]) -> tuple[Equality, ...]:
         return tuple(Equality((place[e.left[0]], e.left[1]), (place[e.right[0]], e.right[1])) for e in found)
