@@ -82,4 +82,4 @@ def test_a_source_of_ones_own_cannot_be_called_clock(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", views, {"clock": TABLES["a"]})
     warehouse = project.open()
     with pytest.raises(ConfigError, match="so is one of yours"):
-        warehouse.catalog.schemas(define_views(warehouse.config, warehouse.catalog)[ViewName("v")])
+        warehouse.catalog.schemas(define_views(warehouse.config, warehouse.catalog, warehouse.storage)[ViewName("v")])

@@ -116,7 +116,7 @@ def asked(engine: Engine, act: Any) -> int:
     return (engine.meter.tally.questions - before) // len(engine.cut.views)
 
 
-@pytest.mark.parametrize("join", [True, False], ids=["together", "one by one"])
+@pytest.mark.parametrize("join", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["together", "one by one"])
 def test_every_state_is_exact(tmp_path: Path, spark: SparkSession, postgres: PostgresServer, join: bool) -> None:
     world = Business(tmp_path / "p", postgres.create_database(f"joined_{join}".lower()), join)
     with world.running() as (warehouse, engine):

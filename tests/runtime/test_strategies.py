@@ -153,6 +153,7 @@ def test_each_keeps_its_promise_while_others_write(project: Project) -> None:
     assert {v.name: v.maintenance for v in warehouse.status().views}["pvm_cc"] == "PVM CC, 4 at a time"
 
 
+@pytest.mark.soak
 def test_a_run_that_dies_goes_on(project: Project) -> None:
     warehouse, writer = project.open(), Writer(project.folder, 3)
     folders = {n: s.folder for n, s in warehouse.cut().views.items()}
@@ -216,6 +217,7 @@ def test_a_value_that_fails_halts_with_its_row(project: Project, tmp_path: Path)
     assert all(v.ok for v in warehouse.verify())
 
 
+@pytest.mark.soak
 def test_ctrl_c_ends_a_batch_that_is_under_way(tmp_path: Path) -> None:
     """120 questions of a tenth of a second each: nobody waits for the last of them, and the next run does it all."""
     far = Project(tmp_path / "p", view("sweep", "r.id AS r, s.id AS s, t.w"), DATABASES)
