@@ -62,7 +62,7 @@ def run_wave(
 ) -> Written:
     """Compute one batch of one view and write the files of its change."""
     direct = plain(plan.view)
-    if groups is None and direct is not None and work.changed <= HERE and len(plan.view.occurrences) == 1:
+    if groups is None and direct is not None and work.changed <= HERE and _is_copy(plan):
         with failures_here():
             files, cost = _written(replace(work, parts=1), 0, target, direct)
         return written(files, asdict(cost))
@@ -88,6 +88,11 @@ def run_wave(
 
     core = tasks.mapInArrow(compute, spark_types(plan.core))
     return collected(finish_rows(plan, core, target, groups, work.parts), tally)
+
+
+def _is_copy(plan: ViewPlan) -> bool:
+    """Whether it reads one table of a source: then a batch is as large as what changed there, and not larger."""
+    return len(plan.view.occurrences) == 1 and not plan.view.parents
 
 
 def _computed(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
