@@ -43,3 +43,6 @@ SELECT a FROM s.p ORDER BY a NULLS FIRST, b NULLS FIRST LIMIT CAST(2 AS BIGINT);
 -- t0(a int, e text)  seeds 0 1 2 3 346
 SELECT e, ROW_NUMBER() OVER (ORDER BY a, e) AS m, ROW_NUMBER() OVER (PARTITION BY e ORDER BY a DESC, e) AS n, ROW_NUMBER() OVER (PARTITION BY e ORDER BY a, e) AS o FROM s.t0;
 SELECT e, LAG(a) OVER (PARTITION BY e ORDER BY a) AS m, LEAD(a) OVER (PARTITION BY e ORDER BY a DESC) AS n FROM s.t0;
+-- the engine that tells us what is right, and matches for us, lost rows where a LEFT JOIN meets nothing
+-- t0(a int, c int) t3(a int, c int)  seeds 6 10 14
+SELECT x.a AS p FROM s.t3 AS x WHERE EXISTS (SELECT y.a AS q FROM s.t3 AS y LEFT JOIN s.t0 AS z ON y.a = z.a AND y.c = z.c GROUP BY y.a HAVING MAX(y.c) > 0);

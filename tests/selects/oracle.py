@@ -30,6 +30,7 @@ from headwater.algebra.select.query import build_query
 from headwater.algebra.statements import parse_views
 from headwater.algebra.temporal import timed
 from headwater.algebra.typing import types_of
+from headwater.kept.engine import without_faults
 from headwater.maintenance.operators.program import COUNT, NUMBER, SEQ, Asked, Changes, Program
 from headwater.maintenance.operators.running import Wanted, driven, outcome, running
 from headwater.maintenance.operators.writing import changes_of
@@ -161,6 +162,7 @@ class _Catalog:
 def _connection() -> duckdb.DuckDBPyConnection:
     """One for all: to connect takes longer than most queries."""
     connection = duckdb.connect(config={"threads": 1})
+    without_faults(connection)
     connection.execute("CREATE MACRO raise_error(message) AS error(message)")
     return connection
 
