@@ -22,6 +22,8 @@ from headwater.runtime.change.ports import Loaded, LoadOrder
 from headwater.runtime.commit.chores import Fold
 from headwater.runtime.commit.events import TableVersions
 from headwater.runtime.commit.folding import Rewritten
+from headwater.runtime.scheduling.families import Batch
+from headwater.runtime.scheduling.foreseen import in_two_parts
 from headwater.runtime.scheduling.managers import BatchWork
 from headwater.runtime.view import ManagedView, own_identities
 from headwater.warehouse.cuts import Cut, ViewState
@@ -149,10 +151,10 @@ class MemoryTables:
         files = self._of(folder).versions[version]
         return Bag.summed((row, count) for f in files for row, count, seq in self.rows[f.name] if seq <= at)
 
-    def ahead(self, view: ManagedView, at: int) -> Bag:
+    def ahead(self, view: ManagedView) -> list[LogFile]:
         """What the next batch builds on: what is pending too."""
         files = [*self._of(view.folder).versions[-1], *(f for w in self._pending.get(view, ()) for f in w.log)]
-        return Bag.summed((row, count) for f in files for row, count, seq in self.rows[f.name] if seq <= at)
+        return [LogFile(f.name, f.rows, f.low, f.high) for f in files]
 
     def crashed(self) -> None:
         self._pending.clear()
@@ -219,7 +221,7 @@ class Computed:
     def __call__(self, work: BatchWork) -> Written:
         view, batch = work.view, work.batch
         for parent in work.parents:
-            there = self._tables.ahead(parent, batch.hi)
+            there = self._read(parent, batch.hi, work.unwritten.get(parent.key))
             assert there == self._truth.view(parent.name, batch.hi), f"{view.name} reads {parent.name} at {batch.hi}"
         written = Written(self._tables.write(self._rows(view, batch.lo, batch.hi, batch.whole)), (), Tally())
         late, self.late = self.late, None
@@ -227,6 +229,16 @@ class Computed:
             raise late
         self._tables.computed(view, written)
         return written
+
+    def _read(self, parent: ManagedView, hi: Seq, unwritten: Batch | None) -> Bag:
+        """A parent at a batch's end: its files, and the journal where it is a copy that has not written all of it."""
+        files, unwritten = in_two_parts(self._tables.ahead(parent), unwritten, hi)
+        rows = [entry for f in files for entry in self._tables.rows[f.name] if entry[2] <= hi]
+        if unwritten is not None:
+            assert parent.copies
+            assert unwritten.segments[0].lo <= unwritten.lo
+            rows += self._rows(parent, unwritten.lo, hi, False)
+        return Bag.summed((row, count) for row, count, _ in rows)
 
     def _rows(self, view: ManagedView, lo: Seq, hi: Seq, whole: bool) -> Rows:
         """Every state of the view in (lo, hi], as changes: each transaction, every so many, or one for the batch."""

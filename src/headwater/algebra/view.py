@@ -154,6 +154,23 @@ class ViewDefinition:
         return tuple(ViewName(t.table) for t in self.tables if t.is_view)
 
 
+def plain(view: ViewDefinition) -> dict[str, str] | None:
+    """Name → column of the core, where its expressions are nothing but columns: nobody has anything to evaluate."""
+    wanted = (*view.aggregation.keys, *view.aggregation.arguments) if view.aggregation else view.outputs
+    columns = view.tree.columns if view.tree is not None else [o.core(c) for o in view.occurrences for c in o.columns]
+    core = {quoted(c): c for c in columns}
+    if view.residual or any(o.expression not in core for o in wanted):
+        return None
+    return {o.name: core[o.expression] for o in wanted}
+
+
+def is_copy(view: ViewDefinition) -> bool:
+    """Whether it holds rows of one table of a source as they are: then its changes are the table's, and nothing else
+    is needed to tell them."""
+    alone = len(view.occurrences) == 1 and not view.parents and view.tree is None and view.aggregation is None
+    return alone and view.maintenance == "wave" and plain(view) is not None
+
+
 def is_total(view: ViewDefinition) -> bool:
     """Whether it groups everything into one row, which is always there."""
     grouped = view.aggregation

@@ -43,10 +43,17 @@ _open: OrderedDict[tuple[str, Index], Indexed] = OrderedDict()
 
 
 class FilesKept:
-    """The fold of a table's files up to a transaction (all of it if None)."""
+    """The fold of a table's files up to a transaction (all of it if None), and of `more` rows that are in no file."""
 
-    def __init__(self, storage: Storage, schema: pa.Schema, paths: Sequence[str], at: int | None = None) -> None:
-        self._storage, self._schema, self._paths, self._at = storage, schema, paths, at
+    def __init__(
+        self,
+        storage: Storage,
+        schema: pa.Schema,
+        paths: Sequence[str],
+        at: int | None = None,
+        more: pa.Table | None = None,
+    ) -> None:
+        self._storage, self._schema, self._paths, self._at, self._more = storage, schema, paths, at, more
 
     def found(self, by: Sequence[str], keys: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
         shown = [n for n in self._schema.names if n not in (COUNT, SEQ)] if columns is None else list(columns)
@@ -156,6 +163,8 @@ class FilesKept:
                     _open.popitem(last=False)
             _open.move_to_end(key)
             yield _open[key]
+        if self._more is not None and self._more.num_rows:
+            yield indexed(self._more, index)
 
     def _opened(self, path: str, index: Index) -> Indexed:
         folder, name = self._cache(path), _name(path)

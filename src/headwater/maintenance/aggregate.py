@@ -66,7 +66,7 @@ def aggregate(aggregation: Aggregation, types: Types, batch: GroupedDelta) -> tu
     """The changelog of (key…, agg…), and the auxiliary view's changelog, labelled `hi`."""
     keys = [k.name for k in aggregation.keys]
     everywhere = not keys  # without GROUP BY there is one group, and it never disappears
-    delta = _one_zero(batch.delta)
+    delta = one_zero(batch.delta)
     if delta.num_rows == 0 and not (everywhere and batch.first):
         return result_schema(aggregation, types).empty_table(), auxiliary_schema(aggregation, types).empty_table()
     groups, delta_group = numbered(keys, delta)
@@ -277,7 +277,7 @@ def _fitted(call: AggregateCall, values: Sequence[Any], wanted: pa.DataType) -> 
         ) from error
 
 
-def _one_zero(rows: pa.Table) -> pa.Table:
+def one_zero(rows: pa.Table) -> pa.Table:
     """−0.0 and 0.0 are one group and one value, as in Spark."""
     for at, field in enumerate(rows.schema):
         if pa.types.is_floating(field.type):

@@ -27,9 +27,11 @@ from headwater.model.source import JoinQuestion
 
 @dataclass(frozen=True)
 class AskJoin:
-    """Wants `question` answered as of the batch's cut P: a table with ORDINAL, its columns, COUNT."""
+    """Wants `question` answered as of the batch's cut P: a table with ORDINAL, its columns, COUNT. `meeting`: how many
+    rows the answer will be joined with."""
 
     question: JoinQuestion
+    meeting: int = 0
 
 
 ContractedWave = Generator[Ask | AskJoin, pa.Table, pa.Table]
@@ -64,7 +66,7 @@ def contracted_wave(made: Contracted, journal: Journal, share: Callable[[pa.Tabl
             if asked is None:
                 answer = yield ask
             else:
-                answer = asked.meets((yield AskJoin(asked.question(ask.question.key, ask.question.keys))))
+                answer = asked.meets((yield AskJoin(asked.question(ask.question.key, ask.question.keys), ask.meeting)))
     except StopIteration as stop:
         core = stop.value.select([*made.names.values(), COUNT, SEQ]).rename_columns([*made.names, COUNT, SEQ])
         schema = core_schema(made.original, {name: rows.schema for name, rows in journal.items()})

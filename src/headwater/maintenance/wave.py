@@ -46,9 +46,10 @@ PAIRS = 4_000_000
 @dataclass(frozen=True)
 class Ask:
     """Wants `question` answered as of the batch's cut P: a table with ORDINAL, the columns, COUNT. A question without
-    key columns wants all rows, with ordinal 0."""
+    key columns wants all rows, with ordinal 0. `meeting`: how many rows the answer will be joined with."""
 
     question: Question
+    meeting: int = 0
 
 
 Wave = Generator[Ask, pa.Table, pa.Table]
@@ -99,7 +100,7 @@ def _extend(
         numbers = [np.zeros(partials[i].num_rows, np.int64) for i in origins]
         changed = np.zeros(changes.num_rows, np.int64)
     question = Question(target.table, step.far, asked, target.columns, target.conditions)
-    answer = yield Ask(question)
+    answer = yield Ask(question, sum(partials[i].num_rows for i in origins))
     versions = _versions(target, answer, ordinals, changes, changed)
     for i, number in zip(origins, numbers, strict=True):
         # T1 … T(i−1) are met as after s, T(i+1) … Tn as before s.

@@ -150,6 +150,7 @@ class Engine:
         with suppress(LeaseLost):  # what they would take back is another run's now
             self._serving.close()
         end(*self._pools)
+        self._machinery.close()
         with suppress(LeaseLost):
             self._report.close()
         self._pollers.close()

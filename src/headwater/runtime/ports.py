@@ -32,6 +32,8 @@ class Machinery:
     tables: Tables
     cuts: CutLog
     cancel: Callable[[], None]
+    close: Callable[[], None] = lambda: None
+    """When nothing is computed any more: connections that it holds are closed."""
     planner: Callable[[Ledger], Planner] | None = None
     """Plans what requests ask for; None: from the project's files."""
     pool: Callable[[str, int], Executor] = pool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headwater.algebra.view import is_copy
 from headwater.model.consistency import Level
 from headwater.model.names import TableName, ViewName
 from headwater.model.schema import Identities
@@ -40,6 +41,11 @@ class ManagedView:
     def complete(self) -> bool:
         """Whether each of its transactions can be shown by itself."""
         return self.plan.view.level is Level.COMPLETE and self.every == 1
+
+    @property
+    def copies(self) -> bool:
+        """Whether it holds a table's rows as they are, state by state."""
+        return self.complete and is_copy(self.plan.view)
 
     @property
     def merged(self) -> bool:

@@ -22,10 +22,9 @@ from headwater.model.names import Seq
 from headwater.runtime.commit.chores import Fold
 from headwater.runtime.commit.folding import Rewritten
 from headwater.runtime.compute.failures import translated_errors
-from headwater.runtime.compute.jobs import written
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.spark import spark_types
-from headwater.runtime.compute.tasks import FILES, Target, writing
+from headwater.runtime.compute.tasks import FILES, Target, writing, written
 from headwater.storage import Storage
 from headwater.warehouse.table import ChangelogTable
 

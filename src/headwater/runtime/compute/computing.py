@@ -12,15 +12,17 @@ from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
 from headwater.runtime.compute.culprit import blamed
 from headwater.runtime.compute.failures import ComputationFailed, translated_errors
+from headwater.runtime.compute.here import Desks, fits_here, run_here
 from headwater.runtime.compute.jobs import run_wave
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.recompute import Refresh, recompute
 from headwater.runtime.compute.targets import aggregation, log_target
-from headwater.runtime.compute.tasks import ParentFiles, WaveWork
+from headwater.runtime.compute.tasks import AggregateWork, ParentFiles, Target, WaveWork
 from headwater.runtime.compute.tree_jobs import run_tree
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.scheduling.families import Batch
+from headwater.runtime.scheduling.foreseen import in_two_parts
 from headwater.runtime.scheduling.managers import BatchWork
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.view import ManagedView
@@ -38,6 +40,12 @@ class SparkCompute:
 
     def __init__(self, config: Config, spark: LivingSpark, catalog: SourceCatalog, tables: ViewTables) -> None:
         self._config, self._living, self._catalog, self._tables = config, spark, catalog, tables
+        self._desks = Desks()
+        self._large: set[str] = set()
+        """Views of which few changes have met many rows: they are not tried here again."""
+
+    def close(self) -> None:
+        self._desks.close()
 
     def __call__(self, work: BatchWork) -> Written:
         with self._living.using() as spark:
@@ -46,7 +54,7 @@ class SparkCompute:
     def _compute(self, spark: SparkSession, work: BatchWork) -> Written:
         view, batch = work.view, work.batch
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(view.name))
-        parents = {view_table(parent.name): self._parent(parent, batch) for parent in work.parents}
+        parents = {view_table(p.name): self._parent(p, batch, work.unwritten.get(p.key)) for p in work.parents}
         if view.periodic:
             written = recompute(
                 spark, self._catalog.another(), self._config, self._tables, Refresh(view, batch, parents)
@@ -54,15 +62,30 @@ class SparkCompute:
         else:
             wave = self._wave(view, batch, parents, spark.sparkContext.defaultParallelism)
             target, groups = log_target(self._tables, view, str(batch)), aggregation(self._tables, view, batch.hi)
-            run = run_wave if view.plan.tree is None else run_tree
             try:
-                with translated_errors():
-                    written = run(spark, view.plan, wave, target, groups)
+                written = self._here(view, wave, target, groups) or self._job(spark, view, wave, target, groups)
             except ComputationFailed as error:
                 raise blamed(error, spark, view.plan, wave) from error
         self._tables.computed(view, written)
         reached(Step.COMPUTED)
         return written
+
+    def _here(self, view: ManagedView, wave: WaveWork, target: Target, groups: AggregateWork | None) -> Written | None:
+        if not fits_here(view.plan, wave, groups):
+            return None
+        with self._desks.taken() as lane:
+            written = run_here(view.plan, replace(wave, lane=lane), target, groups)
+        if written is None:
+            self._large.add(view.key)
+        return written
+
+    @staticmethod
+    def _job(
+        spark: SparkSession, view: ManagedView, wave: WaveWork, target: Target, groups: AggregateWork | None
+    ) -> Written:
+        run = run_wave if view.plan.tree is None else run_tree
+        with translated_errors():
+            return run(spark, view.plan, wave, target, groups)
 
     def _wave(self, view: ManagedView, batch: Batch, parents: dict[TableName, ParentFiles], cores: int) -> WaveWork:
         plan, definition = view.plan, view.plan.view
@@ -85,14 +108,17 @@ class SparkCompute:
             every=_every(view, batch),
             identities=self._tables.identities(view),
             join_at_sources=self._config.join_at_sources,
+            small=0 if view.key in self._large else self._config.small_batch,
         )
 
-    def _parent(self, view: ManagedView, batch: Batch) -> ParentFiles:
-        """A view's files at the end of a batch, those not yet committed included."""
-        folder, files = log_folder(view.folder), self._tables.log_files(view)
+    def _parent(self, view: ManagedView, batch: Batch, unwritten: Batch | None) -> ParentFiles:
+        """A view's files at the end of a batch, those not yet committed included, and what a copy is still to write."""
+        folder = log_folder(view.folder)
+        files, unwritten = in_two_parts(self._tables.log_files(view), unwritten, batch.hi)
         paths = {file.name: self._tables.storage.path(f"{folder}/{file.name}") for file in files}
         changes = tuple(paths[f.name] for f in files if f.high > batch.lo and f.low <= batch.hi)
-        return ParentFiles(changes, tuple(paths[f.name] for f in files if f.low <= batch.hi))
+        ahead = None if unwritten is None else self._wave(view, unwritten, {}, 1)
+        return ParentFiles(changes, tuple(paths[f.name] for f in files if f.low <= batch.hi), ahead)
 
 
 def _every(view: ManagedView, batch: Batch) -> int:

@@ -25,7 +25,7 @@ from headwater.model.changelog import COUNT, SEQ
 from headwater.model.written import Tally
 from headwater.runtime.compute.failures import ComputationFailed, translated
 from headwater.runtime.compute.planning import arguments, outputs
-from headwater.runtime.compute.tasks import WaveWork, core_changes
+from headwater.runtime.compute.tasks import WaveWork, core_changes, read_ahead
 from headwater.runtime.compute.tree_tasks import TreeWork, supplied
 from headwater.runtime.project.plan import ViewPlan
 
@@ -82,7 +82,7 @@ def _of_core(spark: SparkSession, plan: ViewPlan, core: pa.Table, names: Mapping
 def _of_tree(spark: SparkSession, plan: ViewPlan, wave: WaveWork) -> Culprit | None:
     assert plan.tree is not None
     program, session = plan.tree.program, spark.newSession()
-    work = TreeWork(wave, program, "", lambda cost: None)
+    work = TreeWork(read_ahead(wave), program, "", lambda cost: None)
     names = called(plan.tree.root)
 
     def supply(want: Wanted) -> pa.Table:

@@ -58,6 +58,10 @@ _DEATHS = (
 """Words in Spark's message that tell a dead process from a computation that cannot be done."""
 
 
+class TooMuch(Exception):
+    """What was begun as small is not: it is given up, and computed by Spark."""
+
+
 class ComputationFailed(HeadwaterError):
     """Spark could not evaluate a view's expressions: a division by zero, an overflow, a cast that does not fit."""
 
@@ -98,8 +102,10 @@ def failures_here() -> Iterator[None]:
     """What a task would have failed of, where there is no task."""
     try:
         yield
-    except HeadwaterError:
+    except (HeadwaterError, TooMuch):
         raise
+    except TaskError as error:
+        raise translated(error) from error
     except Exception as error:
         raise ComputationFailed(f"{type(error).__name__}: {error}"[:500], "see the log") from error
 

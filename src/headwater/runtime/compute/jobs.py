@@ -7,13 +7,13 @@ or a published algorithm in place of the wave, where the view says so (`strategy
 
 The parts in brackets are Spark SQL; the others are Arrow programs in `tasks`. Nothing is shuffled except rows of the
 same group, and only when a batch is large enough to have several parts. What comes back to the driver are descriptions
-of files, to be committed or forgotten. A few changes of one table, as they are, are written without a job.
+of files, to be committed or forgotten. A small batch of which Spark has nothing to evaluate needs no job (`here`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -22,12 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 
 from headwater.algebra.methods import WAVE
-from headwater.algebra.view import quoted
+from headwater.algebra.view import plain, quoted
 from headwater.maintenance.aggregate import result_schema
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.written import Tally, Written
-from headwater.runtime.compute.failures import carries_errors, failures_here, translated_errors
-from headwater.runtime.compute.planning import arguments, finish, outputs, plain
+from headwater.runtime.compute.failures import carries_errors, translated_errors
+from headwater.runtime.compute.planning import arguments, finish, outputs
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.strategy_tasks import strategy_changes
 from headwater.runtime.compute.tasks import (
@@ -38,15 +38,11 @@ from headwater.runtime.compute.tasks import (
     WaveWork,
     aggregating,
     core_changes,
-    read_description,
     write_rows,
     writing,
+    written,
 )
 from headwater.runtime.project.plan import ViewPlan
-
-HERE = 50_000
-"""A batch of fewer changes of one table, of which Spark has nothing to compute, is written without a job: that would
-take longer than the work."""
 
 
 class TallySum(AccumulatorParam[Any]):
@@ -62,10 +58,6 @@ def run_wave(
 ) -> Written:
     """Compute one batch of one view and write the files of its change."""
     direct = plain(plan.view)
-    if groups is None and direct is not None and work.changed <= HERE and _is_copy(plan):
-        with failures_here():
-            files, cost = _written(replace(work, parts=1), 0, target, direct)
-        return written(files, asdict(cost))
     tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
     tasks = spark.range(0, work.parts, 1, work.parts)
     if groups is None and direct is not None:
@@ -88,11 +80,6 @@ def run_wave(
 
     core = tasks.mapInArrow(compute, spark_types(plan.core))
     return collected(finish_rows(plan, core, target, groups, work.parts), tally)
-
-
-def _is_copy(plan: ViewPlan) -> bool:
-    """Whether it reads one table of a source: then a batch is as large as what changed there, and not larger."""
-    return len(plan.view.occurrences) == 1 and not plan.view.parents
 
 
 def _computed(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
@@ -143,13 +130,3 @@ def collected(files: DataFrame, tally: Any) -> Written:
     with translated_errors():
         rows = files.collect()
     return written([row[0] for row in rows], tally.value)
-
-
-def written(descriptions: Sequence[str], cost: dict[str, Any] | None = None) -> Written:
-    """Sort descriptions of files by the table they belong to."""
-    files = [read_description(text) for text in descriptions]
-    return Written(
-        tuple(f for kind, f in files if kind == "log"),
-        tuple(f for kind, f in files if kind == "auxiliary"),
-        Tally(**cost) if cost else Tally(),
-    )

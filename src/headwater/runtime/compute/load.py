@@ -21,10 +21,11 @@ from headwater.model.names import Seq, TableName
 from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
 from headwater.runtime.compute.failures import translated_errors
-from headwater.runtime.compute.jobs import finish_rows, written
+from headwater.runtime.compute.jobs import finish_rows
 from headwater.runtime.compute.recompute import evaluated, write_change
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.targets import aggregation, log_target
+from headwater.runtime.compute.tasks import written
 from headwater.runtime.compute.tree_jobs import tree_core
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.view import ManagedView

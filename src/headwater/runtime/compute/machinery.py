@@ -37,13 +37,15 @@ class SparkPlanner:
 def spark_machinery(config: Config, spark: SparkSession, catalog: SourceCatalog) -> Machinery:
     storage, living = Storage(config.warehouse), LivingSpark(config, spark)
     tables = ViewTables(storage)
+    compute = SparkCompute(config, living, catalog, tables)
     return Machinery(
         storage=storage,
-        compute=SparkCompute(config, living, catalog, tables),
+        compute=compute,
         loader=SparkLoader(config, living, catalog, tables),
         compactor=SparkCompactor(living, storage),
         plan=SparkPlanner(living),
         tables=tables,
         cuts=CutLog(storage),
         cancel=living.cancel_jobs,
+        close=compute.close,
     )

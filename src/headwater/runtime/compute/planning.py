@@ -137,16 +137,6 @@ def finish(view: ViewDefinition, grouped: DataFrame, passing: str = "") -> DataF
     return _selected(grouped, view.aggregation.outputs, extra)
 
 
-def plain(view: ViewDefinition) -> dict[str, str] | None:
-    """Core column → name, where the view's expressions are nothing but columns and Spark has nothing to compute."""
-    wanted = (*view.aggregation.keys, *view.aggregation.arguments) if view.aggregation else view.outputs
-    columns = view.tree.columns if view.tree is not None else [o.core(c) for o in view.occurrences for c in o.columns]
-    core = {quoted(c): c for c in columns}
-    if view.residual or any(o.expression not in core for o in wanted):
-        return None
-    return {o.name: core[o.expression] for o in wanted}
-
-
 def reason(error: PySparkException) -> str:
     """The first sentence of Spark's message, without its plan dump."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

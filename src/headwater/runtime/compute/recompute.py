@@ -25,11 +25,10 @@ from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
 from headwater.runtime.compute.failures import translated_errors
 from headwater.runtime.compute.frames import minus, repeated, state_of, undone
-from headwater.runtime.compute.jobs import written
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.staging import StagedCut, Staging, wanted
 from headwater.runtime.compute.targets import log_target
-from headwater.runtime.compute.tasks import FILES, ParentFiles, writing
+from headwater.runtime.compute.tasks import FILES, ParentFiles, writing, written
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.plan import ViewPlan

@@ -16,13 +16,14 @@ from headwater.maintenance.strategies.named import lanes_of
 from headwater.maintenance.wave import Ask
 from headwater.model.source import Question
 from headwater.model.written import Tally
-from headwater.runtime.compute.tasks import WaveWork, answer_question, batch_changes
+from headwater.runtime.compute.tasks import WaveWork, answer_question, batch_changes, read_ahead
 
 
 def strategy_changes(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
     """The change of the view's core, and what it cost."""
     assert part == 0, "an algorithm handles one update after the other, or several in its own way"
     started = time.perf_counter()
+    work = read_ahead(work)
     journal = {table: batch_changes(work, table) for table in work.view.tables}
     lanes = [Tally() for _ in range(lanes_of(work.view))]
 

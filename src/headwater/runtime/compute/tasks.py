@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.algebra.view import Aggregation, ViewDefinition
+from headwater.algebra.view import Aggregation, ViewDefinition, plain
 from headwater.integrator.journal import Segment, read_changes, within
 from headwater.kept.files import FilesKept
 from headwater.maintenance.aggregate import GroupedDelta, aggregate, result_schema
@@ -32,8 +33,8 @@ from headwater.model.joins import table_by_table
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities
 from headwater.model.source import ORDINAL, Question, Source, SourceSpec
-from headwater.model.written import DataFile, Tally
-from headwater.runtime.compute.failures import carries_errors
+from headwater.model.written import DataFile, Tally, Written
+from headwater.runtime.compute.failures import TooMuch, carries_errors
 from headwater.runtime.compute.unfit import represented
 from headwater.sources import connect
 from headwater.storage import Storage
@@ -49,6 +50,9 @@ ASK_COST = 7
 """Asking for one key costs about as much as scanning this many rows (SQLite, 1M rows: 2.2 µs a key, 0.34 µs a row)."""
 QUESTION_COST = 20_000
 """A question more costs about as much as scanning this many rows: some milliseconds, if its source is near."""
+
+DESK = 64
+"""Lanes of one who asks: as many questions may be under way side by side, each over a connection of its own."""
 
 _connected: dict[tuple[SourceSpec, int], Source] = {}
 
@@ -69,13 +73,24 @@ def connected(spec: SourceSpec, lane: int = 0) -> Source:
     return _connected[spec, lane]
 
 
+def disconnect(lanes: Iterable[int]) -> None:
+    """Close this process's connections in these lanes; they are made anew when they are needed."""
+    ended = frozenset(lanes)
+    for spec, lane in [key for key in _connected if key[1] in ended]:
+        with suppress(Exception):  # what breaks in closing is of no use to anyone
+            _connected.pop((spec, lane)).close()
+
+
 @dataclass(frozen=True)
 class ParentFiles:
     """A view that another one reads, at a batch's end: the files of its changelog that hold rows of the batch, and all
-    those that make up its state."""
+    those that make up its state. `unwritten`: a copy's batches that are not in its files yet; `ahead` are their rows,
+    once somebody has read them (`read_ahead`)."""
 
     changes: tuple[str, ...]
     state: tuple[str, ...]
+    unwritten: WaveWork | None = None
+    ahead: pa.Table | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +119,17 @@ class WaveWork:
     """Every N-th transaction is a state of the view; 0 makes the whole batch one state."""
     join_at_sources: bool = False
     """Whether tables of one source that are joined with each other are asked together."""
+    small: int = 0
+    """A batch of no more changes may be computed without a job."""
+    most: int | None = None
+    """It is given up when it meets more rows than this."""
+    lane: int = 0
+    """The first of the lanes in which it asks."""
+
+    def bears(self, rows: int) -> None:
+        """Raise TooMuch where so many rows are more than was thought."""
+        if self.most is not None and rows > self.most:
+            raise TooMuch
 
     def labels(self, seqs: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The state that first shows each transaction. What lies beyond the batch keeps its number."""
@@ -118,9 +144,29 @@ def scans(question: Question, rows: int, leading: frozenset[str] | None = None) 
     return leading is not None and leading.isdisjoint(question.key)
 
 
+def read_ahead(work: WaveWork) -> WaveWork:
+    """The same with what copies have not written yet. A copy's changes are its table's, so they are computed as the
+    copy computes them, from the journal, and nobody waits for its files."""
+
+    def told(name: TableName, parent: ParentFiles) -> ParentFiles:
+        if parent.unwritten is None:
+            return parent
+        core, _ = core_changes(parent.unwritten, 0)
+        columns = plain(parent.unwritten.view)
+        assert columns is not None
+        schema = pa.schema([*work.schemas[name], *_COUNTED])
+        rows = [core.column(columns.get(f.name, f.name)).cast(f.type) for f in schema]
+        return replace(parent, unwritten=None, ahead=pa.table(rows, schema=schema))
+
+    if all(parent.unwritten is None for parent in work.parents.values()):
+        return work
+    return replace(work, parents={name: told(name, parent) for name, parent in work.parents.items()})
+
+
 def core_changes(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
     """Run the wave for one part of a batch."""
     started, tally = time.perf_counter(), Tally()
+    work = read_ahead(work)
     journal = {t: batch_changes(work, t) for t in work.view.tables}
     mine = {t: _part(within(rows, work.lo, work.hi), work, part) for t, rows in journal.items()}
     tally.changes = sum(rows.num_rows for rows in mine.values())
@@ -145,7 +191,8 @@ def batch_changes(work: WaveWork, table: TableName) -> pa.Table:
     """The changes of a table after `lo`, as far as the questions' positions reach."""
     wanted = pa.schema([*work.schemas[table], pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
     if table.is_view:
-        rows = within(_read_files(work, work.parents[table].changes, wanted), work.lo, work.hi)
+        known = work.parents[table]
+        rows = within(_read_files(work, known.changes, wanted, known.ahead), work.lo, work.hi)
     else:
         found = read_changes(work.storage, work.segments, table, work.lo, work.segments[-1].hi)
         if found is not None and UNFIT in found.column_names:
@@ -165,12 +212,12 @@ def _updates(rows: pa.Table) -> bool:
     return bool(((seqs[1:] == seqs[:-1]) & ((counts[1:] < 0) != (counts[:-1] < 0))).any())
 
 
-def _read_files(work: WaveWork, paths: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """Files of a changelog, these columns."""
+def _read_files(work: WaveWork, paths: Sequence[str], schema: pa.Schema, more: pa.Table | None = None) -> pa.Table:
+    """Files of a changelog, these columns, and more rows that are in no file yet."""
     parts = [
         pq.read_table(path, columns=schema.names, filesystem=work.storage.filesystem, partitioning=None)
         for path in paths
-    ]
+    ] + ([] if more is None else [more])
     return pa.concat_tables([p.select(schema.names).cast(schema) for p in parts]) if parts else schema.empty_table()
 
 
@@ -193,6 +240,8 @@ def answer(work: WaveWork, ask: Ask | AskJoin, tally: Tally) -> pa.Table:
 def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa.Table:
     question, started = ask.question, time.perf_counter()
     _check_asked(work, question.table)
+    if not question.table.is_view and reads_all(work, question):
+        work.bears(work.sizes.get(question.table, 0))
     if question.table.is_view:
         tally.saved += 1
     else:
@@ -209,7 +258,8 @@ def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa
     else:
         source = _expecting(work, question.table, lane)
         batches = source.ask(question, work.positions[question.table.source])
-    rows = _gathered(batches, schema)
+    rows = _gathered(batches, schema, work)
+    work.bears(_pairs(rows, ask.meeting))
     tally.answers += rows.num_rows
     tally.bytes += question.keys.nbytes + rows.nbytes
     tally.seconds_asking += time.perf_counter() - started
@@ -231,7 +281,8 @@ def answer_join(work: WaveWork, ask: AskJoin, tally: Tally) -> pa.Table:
     tally.questions += 1
     tally.keys += question.keys.num_rows
     source = _expecting(work, tables[0])
-    found = _gathered(source.ask_join(question, work.positions[tables[0].source]), schema)
+    found = _gathered(source.ask_join(question, work.positions[tables[0].source]), schema, work)
+    work.bears(_pairs(found, ask.meeting))
     tally.answers += found.num_rows
     tally.bytes += question.keys.nbytes + found.nbytes
     tally.seconds_asking += time.perf_counter() - started
@@ -246,10 +297,20 @@ def _check_asked(work: WaveWork, table: TableName) -> None:
         )
 
 
-def _gathered(batches: Batches, schema: pa.Schema) -> pa.Table:
+def _gathered(batches: Batches, schema: pa.Schema, work: WaveWork) -> pa.Table:
+    parts, rows = [schema.empty_table()], 0
     with reachable():
-        parts = [pa.Table.from_batches([b]).select(schema.names).cast(schema) for b in batches]
-    return pa.concat_tables(parts) if parts else schema.empty_table()
+        for batch in batches:
+            rows += batch.num_rows
+            work.bears(rows)
+            parts.append(pa.Table.from_batches([batch]).select(schema.names).cast(schema))
+    return pa.concat_tables(parts[1:] or parts)
+
+
+def _pairs(answer: pa.Table, meeting: int) -> int:
+    """No more pairs than these come of an answer and so many rows that it is joined with."""
+    most = int(np.bincount(answer.column(ORDINAL).to_numpy()).max()) if answer.num_rows else 0
+    return int(answer.num_rows) + most * meeting
 
 
 def reads_all(work: WaveWork, question: Question) -> bool:
@@ -258,7 +319,7 @@ def reads_all(work: WaveWork, question: Question) -> bool:
 
 def _expecting(work: WaveWork, table: TableName, lane: int = 0) -> Source:
     """The source of a table, told which columns the view means."""
-    source = connected(work.specs[table.source], lane)
+    source = connected(work.specs[table.source], work.lane + lane)
     source.expect(work.identities)
     return source
 
@@ -279,7 +340,8 @@ def _parent_state(work: WaveWork, question: Question) -> pa.Table:
         found = parent(work, question.table).found(question.key, question.keys, tuple(names))
         return meets(found, question.conditions)
     fields = [work.schemas[question.table].field(n) for n in names]
-    rows = _read_files(work, work.parents[question.table].state, pa.schema([*fields, *_COUNTED]))
+    known = work.parents[question.table]
+    rows = _read_files(work, known.state, pa.schema([*fields, *_COUNTED]), known.ahead)
     return fold(meets(within(rows, -1, work.hi), question.conditions).drop_columns([SEQ]))
 
 
@@ -289,7 +351,8 @@ _COUNTED = (pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64()))
 def parent(work: WaveWork, table: TableName) -> FilesKept:
     """A view that this one reads, as it is at the batch's end."""
     schema = pa.schema([*work.schemas[table], *_COUNTED])
-    return FilesKept(work.storage, schema, work.parents[table].state, work.hi)
+    known = work.parents[table]
+    return FilesKept(work.storage, schema, known.state, work.hi, known.ahead)
 
 
 def _find(question: Question, batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -327,6 +390,16 @@ def described(kind: str, file: DataFile) -> str:
 
 def read_description(text: str) -> tuple[str, DataFile]:
     return decode(text, tuple[str, DataFile], "a task's answer")
+
+
+def written(descriptions: Sequence[str], cost: dict[str, Any] | None = None) -> Written:
+    """Sort descriptions of files by the table they belong to."""
+    files = [read_description(text) for text in descriptions]
+    return Written(
+        tuple(f for kind, f in files if kind == "log"),
+        tuple(f for kind, f in files if kind == "auxiliary"),
+        Tally(**cost) if cost else Tally(),
+    )
 
 
 def write_rows(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:

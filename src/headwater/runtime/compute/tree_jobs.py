@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 
 from headwater.algebra.render import rendered
-from headwater.algebra.view import quoted
+from headwater.algebra.view import plain, quoted
 from headwater.maintenance.operators.program import INPUT
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import Seq, TableName
@@ -23,7 +23,6 @@ from headwater.model.written import Tally, Written
 from headwater.runtime.compute.failures import carries_errors
 from headwater.runtime.compute.frames import repeated
 from headwater.runtime.compute.jobs import TallySum, collected, finish_rows
-from headwater.runtime.compute.planning import plain
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.tasks import FILES, AggregateWork, Target, WaveWork, write_rows
 from headwater.runtime.compute.tree_tasks import Phase, TreeWork, phase_rows, phase_task, phases

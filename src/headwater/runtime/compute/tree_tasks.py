@@ -36,7 +36,15 @@ from headwater.model.source import ORDINAL, Question
 from headwater.model.written import Tally
 from headwater.runtime.compute.failures import carries_errors
 from headwater.runtime.compute.membership import key_table, membership
-from headwater.runtime.compute.tasks import Batches, WaveWork, answer_question, batch_changes, parent, reads_all
+from headwater.runtime.compute.tasks import (
+    Batches,
+    WaveWork,
+    answer_question,
+    batch_changes,
+    parent,
+    read_ahead,
+    reads_all,
+)
 
 _DIGITS = Context(prec=80)
 CHUNK = 65536
@@ -98,7 +106,7 @@ class TreeWork:
 def phase_rows(work: TreeWork, phase: Phase, given: Iterator[pa.RecordBatch]) -> pa.Table:
     """Run one phase: what Spark shall evaluate next, or the core's changes."""
     bench, tally, started = Workbench(work.program), Tally(), time.perf_counter()
-    folder = Path(work.folder)
+    folder, work = Path(work.folder), replace(work, wave=read_ahead(work.wave))
     try:
         batches = list(given)
         if phase.entering is not None:

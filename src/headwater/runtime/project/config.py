@@ -57,6 +57,7 @@ class Config:
     parts_seconds: float = _RUN.parts_seconds
     tick_seconds: float = _RUN.tick_seconds
     join_at_sources: bool = _RUN.join_at_sources
+    small_batch: int = _RUN.small_batch
     chunk_rows: int = _RUN.chunk_rows
     lost_history: str = _RUN.lost_history
     auxiliary: str = _VIEWS.auxiliary

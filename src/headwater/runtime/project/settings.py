@@ -78,6 +78,13 @@ class RunSettings(Struct, frozen=True):
     join_at_sources: Annotated[
         bool, Meta(description="ask tables of one source that a view joins with each other in one question")
     ] = True
+    small_batch: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="up to so many changed rows are computed without a Spark job, if Spark has nothing to evaluate",
+        ),
+    ] = 4_000
     chunk_rows: Annotated[int, Meta(ge=1, description="about how many rows a first load reads at a time")] = 250_000
     lost_history: Annotated[
         Literal["halt", "reload"],

@@ -34,11 +34,13 @@ LINGER_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class BatchWork:
-    """One batch of one view, with the views that it reads."""
+    """One batch of one view, with the views that it reads. `unwritten`: by the keys of those that copy a table, what
+    they have not handed on yet of the transactions up to the batch's end."""
 
     view: ManagedView
     parents: tuple[ManagedView, ...]
     batch: Batch
+    unwritten: Mapping[str, Batch] = field(default_factory=dict)
 
 
 class Compute(Protocol):
@@ -100,8 +102,13 @@ class ViewManager:
 
     @property
     def reach(self) -> Seq:
-        """As far as its parents allow."""
-        return Seq(min([FOREVER, *(p.through for p in self.parents)]))
+        """As far as its parents allow: they have been computed, or begun where what they will write is known."""
+        return Seq(min([FOREVER, *(p.taken if p.foreseen else p.through for p in self.parents)]))
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether a view that reads it need not wait for its files: it copies a table, state by state."""
+        return self.view.copies and not self.failed and not any(job.batch.whole for job in self.jobs)
 
     def has_state(self, at: Seq) -> bool:
         """Whether a view that reads this one can be computed there."""
@@ -256,7 +263,9 @@ class Managers:
 
     def _start(self, manager: ViewManager, job: Job, compute: Compute) -> int:
         manager.turn = next(self._turns)
-        work = BatchWork(manager.view, tuple(p.view for p in manager.parents), job.batch)
+        end = job.batch.hi
+        unwritten = {p.key: self._batch(p.through, end) for p in manager.parents if p.through < end}
+        work = BatchWork(manager.view, tuple(p.view for p in manager.parents), job.batch, unwritten)
         job.future = self._pool.submit(compute, work)
         return 1
 
