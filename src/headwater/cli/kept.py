@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich import filesize
+
 if TYPE_CHECKING:
     from headwater.cli.planning import PlannedRelation, PlannedView
 
@@ -21,6 +23,24 @@ def kept_lines(view: PlannedView, views: Iterable[PlannedView]) -> list[str]:
         return lines
     now = sum(one.to_sources for one in kept) + view.to_sources
     return [*lines, f"so a batch asks the sources {_times(now)} instead of {_times(2 * (_count(view, known) - 1))}"]
+
+
+def too_large(views: Iterable[PlannedView], free: int | None) -> list[str]:
+    """What is kept and would not fit where the warehouse lies."""
+    from headwater.maintenance.keeping.costs import stored
+
+    if free is None:
+        return []
+    found = []
+    for view in views:
+        sizes = [relation.rows for relation in view.relations if relation.rows is not None]
+        takes = stored(max(sizes, default=0), len(view.columns)) if view.kept_for and not view.aggregation else 0
+        if takes > free:
+            found.append(
+                f"{view.name}, kept for {view.kept_for}, would take about {filesize.decimal(takes)}, and"
+                f" {filesize.decimal(free)} are free where the warehouse lies"
+            )
+    return found
 
 
 def _count(view: PlannedView, known: Mapping[str, PlannedView]) -> int:

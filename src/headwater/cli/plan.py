@@ -95,6 +95,8 @@ def _print_view(screen: Console, view: PlannedView) -> None:
         table.add_row("", plain(view.example))
     for number, kept in enumerate(view.keeps):
         table.add_row("  keeps" if not number else "", plain(kept))
+    for number, reason in enumerate(view.weighed):
+        table.add_row("  auto" if not number else "", plain(reason))
     if view.by_spark:
         table.add_row("  Spark checks", plain(" and ".join(view.by_spark)))
     if view.aggregation:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headwater.cli.kept import kept_lines
+from headwater.cli.kept import kept_lines, too_large
 from headwater.cli.walking import Lookup, Meeting, Together, lookup_of, walk_of
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import CLOCK, SourceName, TableName, ViewName, view_table
@@ -65,6 +65,8 @@ class PlannedView:
     """For whom it is kept, if nobody wrote it."""
     keeps: Sequence[str] = ()
     """What is kept for it, and what that saves."""
+    weighed: Sequence[str] = ()
+    """What 'auto' decided, and by what."""
     together: Sequence[Together] = ()
     for_themselves: int = 0
     """How many more questions a batch asks at most, where tables that are asked together changed."""
@@ -103,6 +105,8 @@ class ProjectPlan:
     sources: list[PlannedSource] = field(default_factory=list)
     errors: list[HeadwaterError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    reasons: dict[ViewName, list[str]] = field(default_factory=dict)
+    """By view, why 'auto' keeps what it keeps."""
 
     def failed(self, error: HeadwaterError) -> None:
         if all(known.what != error.what for known in self.errors):
@@ -111,6 +115,8 @@ class ProjectPlan:
 
 def make_plan(warehouse: Warehouse) -> ProjectPlan:
     """Check everything, change nothing. Problems are collected, so that one run shows them all."""
+    from headwater.runtime.project.measuring import free_bytes
+
     plan = ProjectPlan()
     reachable = []
     for name in warehouse.config.sources:
@@ -127,7 +133,11 @@ def make_plan(warehouse: Warehouse) -> ProjectPlan:
                 plan.views.append(_planned(warehouse, view, planned))
         except HeadwaterError as error:
             plan.failed(error)
-    plan.views = [replace(view, keeps=kept_lines(view, plan.views)) for view in plan.views]
+    plan.views = [
+        replace(view, keeps=kept_lines(view, plan.views), weighed=plan.reasons.get(view.name, ()))
+        for view in plan.views
+    ]
+    plan.warnings += too_large(plan.views, free_bytes(warehouse.storage))
     needed = {s: sorted({t for v in views for t in v.base_tables if t.source == s}) for s in reachable}
     for name, tables in needed.items():
         if tables:
@@ -141,11 +151,16 @@ def make_plan(warehouse: Warehouse) -> ProjectPlan:
 def _defined(warehouse: Warehouse, plan: ProjectPlan) -> list[ViewDefinition]:
     from headwater.algebra.auxiliary import OPTION, defined
     from headwater.maintenance.keeping.choose import auxiliary_of, define_each
+    from headwater.maintenance.keeping.costs import weighed, why
     from headwater.runtime.project.keeping import keeping_of
 
     everything = _parsed(warehouse, plan)
-    keeping = keeping_of(warehouse.config, warehouse.storage, everything)
+    keeping = keeping_of(warehouse.config, warehouse.storage, warehouse.catalog, everything)
     made = define_each(everything, warehouse.catalog, keeping=keeping)
+    for view in made.views.values():
+        written = next((p for p in everything if p.name in (view.name, view.kept_for)), None)
+        if written is not None and auxiliary_of(written, keeping) == "auto":
+            plan.reasons[view.name] = why(keeping.measured, weighed(view, made.views))
     for error in made.errors.values():
         plan.failed(error)
     names = [p.name for p in everything]

@@ -1,8 +1,9 @@
 """From views as written to what is maintained: each view, after the views that are kept for it.
 
-    1. auxiliary = 'auto'                   the query is taken apart (algebra/auxiliary)
+    1. auxiliary = 'auto'                   the query is taken apart (algebra/auxiliary), and see 2
        auxiliary = 'equal' | 'frequency'    a block of joins is put over auxiliary views of groups of its tables
-    2. auxiliary = 'all', ask = false       what would be asked for is read in copies
+    2. auxiliary = 'all', ask = false       what would be asked for is read in copies; with 'auto', where that costs
+                                            less than asking (`costs`)
 
 Step 2 looks at what step 1 made of all views, so one copy serves them all. Everything that is kept is a view like any
 other: loads, batches, cuts and recovery know nothing of it.
@@ -163,7 +164,19 @@ class _Chooser:
                 " (ask = false)",
                 "remove maintenance, or ask = false from the source",
             )
-        return asked if auxiliary_of(one.written, self._keeping) == "all" else asked & unasked
+        how = auxiliary_of(one.written, self._keeping)
+        if how == "auto":
+            return (asked & unasked) | frozenset(t for t in asked if self._pays(one, t))
+        return asked if how == "all" else asked & unasked
+
+    def _pays(self, one: _Stated, table: TableName) -> bool:
+        """Whether 'auto' keeps what a view needs of a table."""
+        measured = self._keeping.measured
+        schema = self._catalog.resolve(table.source, table.schema, table.table)
+        columns = {c for o in one.view.occurrences if o.table == table for c in o.columns}
+        return one.view.maintenance == WAVE and measured.pays(
+            schema, len(columns), _called(table) in measured.maintained
+        )
 
     def _copies(
         self, stated: Sequence[_Stated], wanted: Mapping[int, Sequence[Use]]

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headwater.maintenance.keeping.costs import Measured
 from headwater.model.names import SourceName, TableName
 
 AUXILIARY, GROUPS = "auxiliary", "groups"
@@ -26,6 +27,8 @@ class Keeping:
     groups: int = 0
     unasked: frozenset[SourceName] = frozenset()
     changes: Mapping[TableName, int] = field(default_factory=dict)
+    measured: Measured = field(default_factory=Measured)
+    """What 'auto' weighs."""
 
     @property
     def cores(self) -> int:

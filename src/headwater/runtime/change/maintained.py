@@ -49,7 +49,7 @@ class ToRun:
 def views_of_project(config: Config, catalog: SourceCatalog, storage: Storage) -> Defined:
     """The views of views/, each by itself, after what is kept for it."""
     parsed = read_views(config)
-    return define_each(parsed, catalog, keeping=keeping_of(config, storage, parsed))
+    return define_each(parsed, catalog, keeping=keeping_of(config, storage, catalog, parsed))
 
 
 def changed_views(cut: Cut, plans: Mapping[ViewName, ViewPlan], defined: Defined) -> list[ViewName]:
@@ -77,7 +77,7 @@ def to_go_on(plan: PlanView, config: Config, catalog: SourceCatalog, maintained:
     notes, new = list[str](), Defined()
     try:
         parsed = read_views(config)
-        keeping = keeping_of(config, storage, parsed)
+        keeping = keeping_of(config, storage, catalog, parsed)
         written = define_each(parsed, catalog, keeping=keeping)
         differs = _differences(cut, parsed, written, catalog)
         known = _by_the_written_algorithm(known, cut, written, catalog)

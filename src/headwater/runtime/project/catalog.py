@@ -175,7 +175,7 @@ def define_views(config: Config, catalog: SourceCatalog, storage: Storage) -> di
     from headwater.runtime.project.keeping import keeping_of
 
     found = read_views(config)
-    defined = define_each(found, catalog, keeping=keeping_of(config, storage, found))
+    defined = define_each(found, catalog, keeping=keeping_of(config, storage, catalog, found))
     for error in defined.errors.values():
         raise error
     return defined.views

@@ -6,20 +6,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.integrator.journal import Journal
+from headwater.maintenance.keeping.costs import Measured
 from headwater.maintenance.keeping.known import AUXILIARY, Keeping
 from headwater.model.names import TableName
+from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
+from headwater.runtime.project.measuring import measured
 from headwater.storage import Storage
 
 if TYPE_CHECKING:
     from headwater.algebra import ParsedView
 
 
-def keeping_of(config: Config, storage: Storage, parsed: Sequence[ParsedView] = ()) -> Keeping:
-    """Frequencies are read from the journal only where a view is put together by them."""
+def keeping_of(config: Config, storage: Storage, catalog: SourceCatalog, parsed: Sequence[ParsedView] = ()) -> Keeping:
+    """Frequencies are read from the journal, and costs measured, only where a view is put together by them."""
     wanted = {one.options.get(AUXILIARY, config.auxiliary).lower() for one in parsed}
     changes = changed_rows(storage) if "frequency" in wanted else {}
-    return Keeping(config.auxiliary, config.groups, config.unasked, changes)
+    weighed = measured(catalog, storage) if "auto" in wanted else Measured()
+    return Keeping(config.auxiliary, config.groups, config.unasked, changes, weighed)
 
 
 def changed_rows(storage: Storage) -> dict[TableName, int]:

@@ -37,7 +37,7 @@ class ViewsSettings(Struct, frozen=True):
             description="what is kept beside views that do not say it themselves, to ask the sources less:",
             extra={
                 "none": "nothing",
-                "auto": "groupings and totals inside a query",
+                "auto": "groupings and totals inside a query, and copies where asking takes longer than keeping",
                 "equal": "joins of groups of tables, equally many each",
                 "frequency": "joins of groups of tables, by how often they change and how large they are",
                 "all": "a copy of what is needed of every table: no question leaves the warehouse",
