@@ -46,3 +46,12 @@ SELECT e, LAG(a) OVER (PARTITION BY e ORDER BY a) AS m, LEAD(a) OVER (PARTITION 
 -- the engine that tells us what is right, and matches for us, lost rows where a LEFT JOIN meets nothing
 -- t0(a int, c int) t3(a int, c int)  seeds 6 10 14
 SELECT x.a AS p FROM s.t3 AS x WHERE EXISTS (SELECT y.a AS q FROM s.t3 AS y LEFT JOIN s.t0 AS z ON y.a = z.a AND y.c = z.c GROUP BY y.a HAVING MAX(y.c) > 0);
+-- a total compared with a total: asked for no key, it answered all the same
+-- t3(a int, b int)  seeds 0 1 2 206228
+SELECT MAX(x.b) AS p FROM s.t3 AS x HAVING COUNT(x.a) <= (SELECT MAX(y.a) AS q FROM s.t3 AS y);
+SELECT COUNT(x.b) AS p FROM s.t3 AS x HAVING COUNT(x.a) <= (SELECT MAX(y.a) AS q FROM s.t3 AS y WHERE y.b >= y.a);
+SELECT z.p FROM (SELECT 1 AS p UNION ALL SELECT x.a FROM s.t3 AS x) AS z WHERE z.p < (SELECT MAX(y.a) AS q FROM s.t3 AS y);
+-- a total below a total, of nothing: it has one row all the same
+-- t3(a int, e text)  seeds 0 1 2 3
+SELECT x.a AS p, (SELECT COUNT(*) FROM (SELECT COUNT(*) AS n FROM s.t3 AS y WHERE y.a = x.a AND y.e = 'y') AS z) AS q FROM s.t3 AS x;
+SELECT DISTINCT x.e AS p, (SELECT MIN('x') AS m FROM (SELECT RANK() OVER (ORDER BY COUNT(*)) AS r FROM s.t3 AS y WHERE y.a = x.a AND y.e > 'x') AS z WHERE z.r <= z.r) AS q FROM s.t3 AS x WHERE x.a IS NOT NULL;

@@ -175,7 +175,7 @@ def _scalar_aggregate(
         one: Relation = node
         relation: Relation = Join(JoinKind.INNER, left, one)
         return relation, _kept(conditions, value)
-    lifted = lift(node.child)
+    lifted = lift(node.child) if not _counts_nothing(node.child) else None
     keys = _equal_keys(lifted.conditions, set(lifted.relation.columns)) if lifted is not None else None
     if lifted is None or keys is None or free(Aggregate(lifted.relation, keys, node.calls)):
         grouped, on = joined(node, left, c.fresh)

@@ -288,7 +288,14 @@ def _between(node: Join, dr: str, present: str, m: Maintenance) -> str:
     unknown = m.draft.local(f"SELECT 1 AS k_ FROM {every} HAVING COUNT(b_) < COUNT(*)", every)
     whole = m.ask(node.left, (), Keys(unknown, 0))
     chosen = listed(node.left.columns, (COUNT,))
-    return m.draft.local(f"SELECT {chosen} FROM {between} UNION ALL SELECT {chosen} FROM {whole}", between, whole)
+    return m.draft.local(  # who is asked for nothing may still answer: a total has a row in any case
+        f"SELECT {chosen} FROM {between} WHERE EXISTS (SELECT 1 FROM {bounds})"
+        f" UNION ALL SELECT {chosen} FROM {whole} WHERE EXISTS (SELECT 1 FROM {unknown})",
+        between,
+        bounds,
+        whole,
+        unknown,
+    )
 
 
 def _net(side: Relation, m: Maintenance) -> str:
