@@ -42,7 +42,6 @@ class Relevance:
         """Tell the merge processes which transactions of a round are relevant to which view."""
         known: dict[tuple[TableName, tuple[Condition, ...]], Seqs] = {}
         found: dict[str, Seqs] = {}
-        concerned: dict[str, Seqs] = {}
         about: dict[str, list[str]] = {}
         members = {view.key: view for view in self._merging.members}
         for key, manager in self._managers.all.items():  # parents come before their children
@@ -51,13 +50,26 @@ class Relevance:
             view = members[key].plan.view
             touched = [NONE, *(_touched(o.table, o.conditions, changes, known) for o in view.occurrences)]
             touched += [found[p.key] for p in manager.parents if p.key in found]
-            seqs = found[key] = np.unique(np.concatenate(touched))
-            concerned[key] = seqs[seqs > self._shown(key)]
+            found[key] = np.unique(np.concatenate(touched))
             about[key] = [str(t) for t in view.base_tables if t in changes]
+        self._tie_kept(found)
+        concerned = {key: seqs[seqs > self._shown(key)] for key, seqs in found.items()}
         every = {self._managers.all[key].family.step for key in members if key in self._managers.all} - {1}
         most = UPDATES if any(view.by_updates for view in members.values()) else 0
         self._merging.relevance(rows(segment.lo, segment.hi, concerned, every, most), about)
         self._merging.reached(segment.hi)
+
+    def _tie_kept(self, found: dict[str, Seqs]) -> None:
+        """What is kept for one view alone is concerned by whatever concerns that view: their transactions are then
+        runs of one set, and one cut shows a whole batch, instead of one for every change from table to table."""
+        readers: dict[str, list[str]] = {}
+        for key, manager in self._managers.all.items():
+            for parent in manager.parents:
+                readers.setdefault(parent.key, []).append(key)
+        for key, manager in reversed(list(self._managers.all.items())):  # children before their parents
+            mine = readers.get(key, [])
+            if manager.view.plan.view.kept_for and key in found and len(mine) == 1 and mine[0] in found:
+                found[key] = found[mine[0]]
 
     def expects(self, manager: ViewManager, batch: Batch) -> bool:
         """Whether a batch can change the view."""
