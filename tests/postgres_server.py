@@ -54,7 +54,8 @@ class PostgresServer:
 
     def start(self) -> None:
         options = f"-h {self.host} -p {self.port} -k {self._data} -F -c max_connections=400 -c shared_buffers=256MB"
-        options += f" -c wal_level=logical -c track_commit_timestamp={'on' if self.timed else 'off'}"
+        options += " -c wal_level=logical -c max_replication_slots=100 -c max_prepared_transactions=10"
+        options += f" -c track_commit_timestamp={'on' if self.timed else 'off'}"
         arguments = ("-w", "-D", str(self._data), "-l", str(self._data / "log"), "-o", options, "start")
         self._pg_ctl(*arguments)
 
@@ -86,6 +87,9 @@ class PostgresServer:
 
     def drop_database(self, name: str) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", [name]
+            )
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def _pg_ctl(self, *arguments: str) -> None:

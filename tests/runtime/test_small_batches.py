@@ -78,7 +78,7 @@ def test_states_are_the_same_with_and_without_jobs(
         return {name: {was for view, was in done if view == name} for name in QUERIES}
 
     assert played() == {"joined": {True}, "grouped": {True}, "total": {True}, "evaluated": set()}
-    assert played(small_batch=0) == dict.fromkeys(QUERIES, set())
+    assert played(small_batch=0) == {name: set() for name in QUERIES}
     monkeypatch.setattr(here, "MOST_ROWS", 0)
     given_up = played()
     assert given_up["joined"] == {False}

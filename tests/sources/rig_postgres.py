@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from headwater.model.names import SourceName, TableName
-from headwater.model.source import Source, SourceSpec
+from headwater.model.source import CAPTURE, Source, SourceSpec
 from postgres_server import PostgresServer
 
 from .rigs import RIGS, Change, Delete, Insert, Opener, Rig, Row
@@ -38,9 +38,9 @@ class PostgresRig:
     name = "postgres"
     exact_transactions = True
 
-    def __init__(self, url: str, timed: bool = True) -> None:
-        self.orders_what_overlaps = timed
-        self.spec = SourceSpec(SourceName("src"), url)
+    def __init__(self, url: str, timed: bool = True, capture: str = "triggers") -> None:
+        self.orders_what_overlaps = timed or capture == "log"
+        self.spec = SourceSpec(SourceName("src"), url, ((CAPTURE, capture),))
         self._local = threading.local()
         self._opened: list[psycopg.Connection] = []
 
@@ -154,12 +154,12 @@ def _sql_type(logical: str) -> str:
 _databases = itertools.count()
 
 
-def _opener(fixture: str) -> Opener:
+def _opener(fixture: str, capture: str = "triggers") -> Opener:
     @contextmanager
     def open_postgres(request: pytest.FixtureRequest) -> Iterator[Rig]:
         server: PostgresServer = request.getfixturevalue(fixture)
         name = f"rig_{next(_databases)}"
-        rig = PostgresRig(server.create_database(name), server.timed)
+        rig = PostgresRig(server.create_database(name), server.timed, capture)
         try:
             yield rig
         finally:
@@ -172,4 +172,5 @@ def _opener(fixture: str) -> Opener:
 RIGS += [
     pytest.param(_opener("postgres"), id="postgres", marks=pytest.mark.postgres),
     pytest.param(_opener("postgres_untimed"), id="postgres-untimed", marks=pytest.mark.postgres),
+    pytest.param(_opener("postgres_untimed", "log"), id="postgres-log", marks=pytest.mark.postgres),
 ]

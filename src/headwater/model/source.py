@@ -58,7 +58,7 @@ TRANSACTIONS = pa.schema(
 )
 
 __all__ = [
-    "ASK", "COUNT", "DELAY", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
+    "ASK", "CAPTURE", "COUNT", "DELAY", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
     "Capture", "Chunk", "CommitTimes", "JoinQuestion", "Joined", "Poll", "Question", "Source", "SourceSpec",
 ]  # fmt: skip
 
@@ -67,6 +67,9 @@ MISSING = "missing"
 
 ASK = "ask"
 """The option that says, with the value false, that a source is not to be asked once its tables were loaded."""
+
+CAPTURE = "capture"
+"""The option that says how changes are seen: "triggers", "log", or "auto"."""
 
 DELAY = "delay_ms"
 """The option that makes every question take longer, by so many milliseconds."""
@@ -94,6 +97,11 @@ class SourceSpec:
     def asked(self) -> bool:
         """Whether the source may be asked while views are maintained; else only when they are loaded."""
         return dict(self.options).get(ASK, "true") != "false"
+
+    @property
+    def capture(self) -> str:
+        """How its changes are to be seen, where there is a choice."""
+        return dict(self.options).get(CAPTURE, "triggers")
 
     @property
     def owner_label(self) -> str:

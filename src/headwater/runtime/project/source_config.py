@@ -3,6 +3,7 @@
     url = "postgresql://reader:${SHOP_PASSWORD}@db.example/shop"
     kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
     ask = false                 never asked once views over it are loaded: what they need of it is kept beside them
+    capture = "log"             how a PostgreSQL server's changes are seen: "triggers" (as it is), "log", "auto"
     delay_ms = 20               every question takes so much longer: to see what a source far away would cost
 
 A variable in the user, password, host or database part of a url may hold any characters: it is percent-encoded here.
@@ -20,14 +21,14 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
-from headwater.model.source import ASK, DELAY, MISSING, SourceSpec
+from headwater.model.source import ASK, CAPTURE, DELAY, MISSING, SourceSpec
 from headwater.runtime.project.secrets import remember
 
 SCHEMES = ("postgresql", "postgres", "sqlite", "memory")
 SERVERS = ("postgresql", "postgres")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
-_KEYS = ("url", "kind", *_PARTS, ASK, DELAY)
+_KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, DELAY)
 _ENCODE = "write it percent-encoded (@ is %40, / is %2F, : is %3A), or give it as a setting of its own: password = …"
 
 
@@ -53,7 +54,7 @@ def source_spec(name: str, settings: Any, path: Path) -> SourceSpec:
         _check(url, scheme, settings, where)
     if scheme == "sqlite":
         url = f"sqlite:///{path.parent / url.removeprefix('sqlite:///')}"  # four slashes: an absolute path
-    own = (*_asked(settings, where), *_delay(settings, where))
+    own = (*_asked(settings, where), *_capture(settings, scheme, where), *_delay(settings, where))
     options = (*parts.items(), *own, *((MISSING, variable) for variable in dict.fromkeys(missing)))
     return SourceSpec(SourceName(name), url, options)
 
@@ -145,6 +146,20 @@ def _asked(settings: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
     if not isinstance(said, bool):
         raise ConfigError(f"{ASK} in {where} must be true or false", "correct it")
     return [] if said else [(ASK, "false")]
+
+
+_CAPTURES = ("triggers", "log", "auto")
+
+
+def _capture(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple[str, str]]:
+    if CAPTURE not in settings:
+        return []
+    said = settings[CAPTURE]
+    if said not in _CAPTURES:
+        raise UnknownName(CAPTURE, str(said), _CAPTURES, f"in {where}")
+    if scheme not in SERVERS and said == "log":
+        raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source has no log to read", "leave it out")
+    return [(CAPTURE, said)]
 
 
 def _delay(settings: Mapping[str, Any], where: str) -> list[tuple[str, str]]:

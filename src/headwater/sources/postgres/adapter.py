@@ -38,7 +38,8 @@ Known limits:
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,7 @@ from psycopg import sql
 
 from headwater.model.conditions import Condition
 from headwater.model.errors import CaptureMissing, SchemaChanged, SourceUnavailable, UnknownName
+from headwater.model.joins import table_by_table
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities, TableSchema
 from headwater.model.source import (
@@ -62,22 +64,33 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
-from headwater.sources.postgres import capture, catalog, life, owners, parts
+from headwater.sources.postgres import capture, catalog, life, log, owners, parts
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.csv import Misfit
 from headwater.sources.postgres.identity import KnownTables
 from headwater.sources.postgres.joins import join_statement
 from headwater.sources.postgres.poll import Span, Told, poll_statement, tell, xids_of
-from headwater.sources.postgres.reading import READ, READ_ONE_SNAPSHOT, Asked, Reader
+from headwater.sources.postgres.reading import READ, READ_ONE_SNAPSHOT, Asked, Reader, shown_now
 from headwater.sources.postgres.snapshot import Snapshot
-from headwater.sources.postgres.sql import alive, answer_statement, chunk_bounds, fresh, holds, scan_statement
+from headwater.sources.postgres.sql import (
+    TwoLooks,
+    alive,
+    answer_looks,
+    answer_statement,
+    chunk_bounds,
+    fresh,
+    holds,
+    scan_looks,
+    scan_statement,
+)
 from headwater.sources.postgres.triggers import changes_table
 from headwater.sources.postgres.types import PgColumn
 
 _KEYS_PER_STATEMENT = 20_000
 _COUNT_AT_MOST = 10_000
-_PROBING = f"{READ}; SET LOCAL enable_seqscan = off"
+_INDEXES = "; SET LOCAL enable_seqscan = off"
+_PROBING = f"{READ}{_INDEXES}"
 
 _UNTIMED = (
     "PostgreSQL does not record when transactions are committed here, so transactions that overlap and whose order"
@@ -239,6 +252,9 @@ class PostgresSource:
 
     def position(self) -> Position:
         with self._connections.borrow() as connection:
+            moved = self._moved(connection)
+            if moved is not None:
+                return self._end(connection, moved)
             for _ in range(10):
                 now, mark, lsn = life.now(connection)
                 if life.flushed(connection, lsn):
@@ -270,8 +286,11 @@ class PostgresSource:
 
         def work(connection: Connection) -> Poll:
             known = {name: self._known.captured(connection, name, columns) for name, columns in tables.items()}
+            told = self._moved(connection)
             self._reader.begin(connection, f"{READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
             span, moment, lsn = self._span(connection, after, list(known.values()))
+            if told is not None:
+                span = replace(span, now=told, logged=True)
             if span.now.position() == after.partition("@")[0] != after:  # nothing at all was committed since
                 self._last = (span.now, moment)
                 return _nothing(after, known, tables)
@@ -285,6 +304,17 @@ class PostgresSource:
             return poll
 
         return self._reader.anew(list(tables), work)
+
+    def _moved(self, connection: Connection) -> Snapshot | None:
+        """What a poll may tell, where some tables are captured by the log: a snapshot all of whose transactions are in
+        the change tables. None: whatever it sees."""
+        if not log.is_used(connection):
+            return None
+        shown, lsn = shown_now(connection)
+        if self._reader.log.move(lsn):  # what was moved is a transaction, too: the next snapshot shows it, and stays
+            shown, lsn = shown_now(connection)
+            self._reader.log.move(lsn)
+        return shown
 
     def _span(self, connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Span, int, str | None]:
         """What there is to poll; an error if `after` cannot be gone on from."""
@@ -370,11 +400,31 @@ class PostgresSource:
                 asked = answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT))
                 return Asked(asked, schema, _of(question.table, question.columns))
 
-            yield from self._reader.answers({question.table: named}, _PROBING, statement)
+            def looks(tables: Mapping[TableName, PgTable], start: int = start) -> Looks:
+                table = tables[question.table]
+                columns = [table.columns[name] for name in question.columns]
+                schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
+                two = answer_looks(table, question, columns, at, (start, _KEYS_PER_STATEMENT))
+                return _looked(two, schema, _of(question.table, question.columns))
+
+            if self._logged(question.table):
+                yield from self._reader.answers_by_log({question.table: named}, _INDEXES, looks)
+            else:
+                yield from self._reader.answers({question.table: named}, _PROBING, statement)
+
+    def _logged(self, table: TableName) -> bool:
+        """Whether its changes are told by the log, as far as is known; a reader that is wrong reads anew."""
+        with self._connections.borrow() as connection:
+            known = self._known.table(connection, table)
+        return known.capture is not None and known.capture.logged
 
     def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
-        """One statement for all tables; many keys in several, as in `ask`."""
+        """One statement for all tables; many keys in several, as in `ask`. Tables whose changes the log tells are asked
+        one by one."""
         Snapshot.parse(at)
+        if any(self._logged(joined.table) for joined in question.tables):
+            yield from self._table_by_table(question, at)
+            return
         for start in range(0, max(question.keys.num_rows, 1), _KEYS_PER_STATEMENT):
 
             def statement(tables: Mapping[TableName, PgTable], start: int = start) -> Asked:
@@ -386,6 +436,17 @@ class PostgresSource:
                 return Asked(asked, schema, dict(zip(question.columns, of, strict=True)))
 
             yield from self._reader.answers(question.named(), _PROBING, statement)
+
+    def _table_by_table(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
+        def answered(one: Question) -> pa.Table:
+            known = self.describe()[one.table]
+            fields = [pa.field(c.name, c.type) for name in one.columns for c in known.columns if c.name == name]
+            schema = pa.schema([pa.field(ORDINAL, pa.int64()), *fields, pa.field(COUNT, pa.int64())])
+            return pa.Table.from_batches(list(self.ask(one, at)), schema)
+
+        joined = table_by_table(question, answered)
+        if joined is not None and joined.num_rows:
+            yield from joined.to_batches()
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         with self._connections.borrow() as connection:
@@ -405,8 +466,24 @@ class PostgresSource:
             schema = pa.schema([*_fields(wanted), (COUNT, pa.int64())])
             return Asked(scan_statement(table, chunk, wanted, at, conditions), schema, _of(chunk.table, columns))
 
+        def looks(tables: Mapping[TableName, PgTable]) -> Looks:
+            table = tables[chunk.table]
+            wanted = [table.columns[name] for name in columns]
+            schema = pa.schema([*_fields(wanted), (COUNT, pa.int64())])
+            return _looked(scan_looks(table, chunk, wanted, at, conditions), schema, _of(chunk.table, columns))
+
         named = (*columns, *(c.column for c in conditions))
-        yield from self._reader.answers({chunk.table: named}, READ, statement)
+        if self._logged(chunk.table):
+            yield from self._reader.answers_by_log({chunk.table: named}, "", looks)
+        else:
+            yield from self._reader.answers({chunk.table: named}, READ, statement)
+
+
+Looks = tuple[Asked, Callable[[Snapshot], Asked]]
+
+
+def _looked(two: TwoLooks, schema: pa.Schema, of: Mapping[str, tuple[TableName, str]]) -> Looks:
+    return Asked(two.present(), schema, of), lambda shown: Asked(two.since(shown.text), schema, of)
 
 
 _KEY = "__key"

@@ -28,7 +28,7 @@ from psycopg import sql
 from headwater.model.errors import SourceRefused, SourceUnavailable
 from headwater.model.names import TableName
 from headwater.model.source import SourceSpec
-from headwater.sources.postgres import grants, owners, parts
+from headwater.sources.postgres import grants, log, owners, parts
 from headwater.sources.postgres import schema as layout
 from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.triggers import (
@@ -146,8 +146,14 @@ def plan(connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableN
         [*new, *(one for one in watched if unwatched[one[1]])],
         new_schema=found is None or bool(found.stale),
     )
+    by_log = _by_log(connection, spec, new)
+    if by_log and not log.is_used(connection):
+        lines.append(f"create publication {log.PUBLICATION} and a replication slot")
     for table, oid in new:
         again = f" anew, because {standing[oid].fault}" if oid in standing else ""
+        if by_log:
+            lines.append(f"capture {table}{again}: by the log, REPLICA IDENTITY FULL, trigger headwater_truncate")
+            continue
         triggers = PARTITION_TRIGGERS if _leaves(connection, oid) is not None else TRIGGERS
         lines.append(f"capture {table}{again}: change table headwater.changes_{oid}, triggers {', '.join(triggers)}")
     for table, oid in watched:
@@ -162,8 +168,38 @@ def install(connections: ConnectionPool, spec: SourceSpec, wanted: Sequence[tupl
     with connections.borrow() as connection:
         lines = plan(connection, spec, wanted)
         if lines:
-            _patiently(connection, lambda c, at: _install(c, spec, wanted, at))
+            standing = {} if meta(connection) is None else _standing(connection, spec)
+            new = [(t, oid) for t, oid in wanted if oid not in standing or standing[oid].fault is not None]
+            by_log = bool(_by_log(connection, spec, new))
+            _patiently(connection, lambda c, at: _install(c, spec, wanted, at, by_log))
+            if by_log:
+                log.begin_slot(connection)
+                _patiently(connection, lambda c, at: _note_logged(c, spec, new))
     return lines
+
+
+def _standing(connection: Connection, spec: SourceSpec) -> dict[int, Captured]:
+    found = meta(connection)
+    return {} if found is None or found.stale else {c.oid: c for c in inspect(connection, spec.owner)}
+
+
+def _by_log(connection: Connection, spec: SourceSpec, new: Sequence[tuple[TableName, int]]) -> bool:
+    """Whether tables that are to be captured are so by the log."""
+    if spec.capture == "triggers" or not new:
+        return False
+    why = log.unable(connection, [oid for _, oid in new])
+    if why is not None and spec.capture == "log":
+        raise SourceRefused(f"source {spec.name} cannot be captured by its log: {why[0]}", why[1])
+    return why is None
+
+
+def _note_logged(connection: Connection, spec: SourceSpec, new: Sequence[tuple[TableName, int]]) -> None:
+    """The slot tells every transaction that a snapshot taken now does not show: it was there before, and those under
+    way then have ended."""
+    for table, oid in new:
+        _note_table(connection, table, oid)
+        owners.own(connection, spec, oid)
+    log.note_columns(connection, [oid for _, oid in new])
 
 
 class _Waiting:
@@ -181,27 +217,37 @@ class _Waiting:
 
 
 def _install(
-    connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]], waiting: _Waiting
+    connection: Connection,
+    spec: SourceSpec,
+    wanted: Sequence[tuple[TableName, int]],
+    waiting: _Waiting,
+    by_log: bool = False,
 ) -> None:
     found = meta(connection)  # another install may have been faster
     if found is not None and found.stale:
+        log.abandon(connection)
         connection.execute("DROP SCHEMA headwater CASCADE")
         found = None
     if found is None:
         for statement in layout.statements():
             connection.execute(statement)
         connection.execute(parts.CREATE)
+    if by_log:
+        log.prepare(connection, layout.fault_with_log())
     owners.register(connection, spec)
     standing = {c.oid: c for c in inspect(connection, spec.owner)}
     for table, oid in wanted:
         waiting(str(table))
         if oid not in standing or standing[oid].fault is not None or not _watch(connection, oid):
-            _capture_table(connection, table, oid, standing)
-        owners.own(connection, spec, oid)
+            _capture_table(connection, table, oid, standing, by_log)
+        if oid in standing or not by_log:
+            owners.own(connection, spec, oid)
 
 
-def _capture_table(connection: Connection, table: TableName, oid: int, standing: dict[int, Captured]) -> None:
-    if oid in standing:
+def _capture_table(
+    connection: Connection, table: TableName, oid: int, standing: dict[int, Captured], by_log: bool
+) -> None:
+    if oid in standing or oid in log.logged(connection):  # the latter: a setup that was cut short
         _forget(connection, oid)
     for gone in (c for c in standing.values() if c.recorded == (table.schema, table.table) and c.oid != oid):
         if gone.current is None:
@@ -209,16 +255,25 @@ def _capture_table(connection: Connection, table: TableName, oid: int, standing:
             connection.execute("DELETE FROM headwater.owned WHERE oid = %s", [gone.oid])
     leaves = _leaves(connection, oid)
     names = None if leaves is None else [name for name, _, _ in leaves]
-    for statement in capture_statements(oid, sql.Identifier(table.schema, table.table), names):
+    identifier = sql.Identifier(table.schema, table.table)
+    if by_log:
+        log.publish(connection, oid, identifier)
+    for statement in capture_statements(oid, identifier, names, by_log):
         connection.execute(statement)
+    if by_log:
+        return  # noted when the slot is there
     # CREATE TRIGGER waited for every writer of the table and keeps new ones out until we commit. So a snapshot taken
     # now shows all that was written without capture, and whatever it does not show will be captured.
+    _note_table(connection, table, oid)
+    connection.execute(_NOTE_LEAVES, {"root": oid, "leaf": 0})
+
+
+def _note_table(connection: Connection, table: TableName, oid: int) -> None:
     connection.execute(
         "INSERT INTO headwater.tables VALUES (%(oid)s, %(schema)s, %(table)s, pg_current_snapshot(), gen_random_uuid(),"
         " headwater.signature(%(oid)s, %(oid)s))",
         {"oid": oid, "schema": table.schema, "table": table.table},
     )
-    connection.execute(_NOTE_LEAVES, {"root": oid, "leaf": 0})
 
 
 def _watch(connection: Connection, oid: int) -> bool:
@@ -262,6 +317,8 @@ def _forget(connection: Connection, oid: int) -> None:
     for place in ("tables", "gaps"):
         connection.execute(sql.SQL("DELETE FROM {} WHERE oid = %s").format(sql.Identifier("headwater", place)), [oid])
     connection.execute("DELETE FROM headwater.leaves WHERE root = %s", [oid])
+    if oid in log.logged(connection):
+        log.forget(connection, oid)
 
 
 def _check_name(connection: Connection) -> None:
@@ -290,7 +347,7 @@ def release(connections: ConnectionPool, spec: SourceSpec, keep: Sequence[tuple[
             if captured.oid in _unowned(connection):
                 _patiently(connection, lambda c, at, o=captured: _drop(c, at, o))  # type: ignore[misc]  # as above
                 lines.append(f"dropped capture of {'.'.join(captured.current or captured.recorded)}")
-        return lines
+        return [*lines, *log.end_slot(connection)]
 
 
 def remove(connections: ConnectionPool, spec: SourceSpec) -> list[str]:
@@ -300,6 +357,7 @@ def remove(connections: ConnectionPool, spec: SourceSpec) -> list[str]:
             return []
         if found.stale:
             lines = [f"dropped capture of {schema}.{table}" for schema, table in noted(connection)]
+            log.abandon(connection)
             _patiently(connection, lambda c, at: c.execute("DROP SCHEMA headwater CASCADE"))
             return [*lines, "dropped schema headwater"]
     lines = release(connections, spec, ())

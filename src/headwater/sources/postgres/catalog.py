@@ -10,6 +10,7 @@ from psycopg import sql
 
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Column, Identity, TableSchema
+from headwater.sources.postgres import log
 from headwater.sources.postgres.connection import Connection
 from headwater.sources.postgres.types import PgColumn, arrow_type
 
@@ -22,6 +23,8 @@ class PgCapture:
     life: str
     shape: str
     fault: str | None
+    logged: bool = False
+    """Whether the server's log tells its changes (`log.py`)."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,8 @@ def captured_table(connection: Connection, source: SourceName, name: TableName) 
         "SELECT life::text, headwater.shape(oid), headwater.fault(oid) FROM headwater.tables WHERE oid = %s",
         [table.oid],
     ).fetchone()
-    return dataclasses.replace(table, capture=PgCapture(*found)) if found else table
+    by_log = found is not None and table.oid in log.logged(connection)
+    return dataclasses.replace(table, capture=PgCapture(found[0], found[1], found[2], by_log)) if found else table
 
 
 def resolve(connection: Connection, source: SourceName, schema: str, table: str) -> TableName | None:

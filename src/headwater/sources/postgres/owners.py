@@ -22,6 +22,7 @@ from psycopg import sql
 
 from headwater.model.names import Position
 from headwater.model.source import SourceSpec
+from headwater.sources.postgres import log as server_log
 from headwater.sources.postgres.connection import Connection
 from headwater.sources.postgres.parts import PARTS
 from headwater.sources.postgres.snapshot import Snapshot, life_of
@@ -123,6 +124,8 @@ def _forget(connection: Connection, logs: Sequence[tuple[int, sql.Composable]], 
         ).format(log=log, shown=_shown(common), oid=sql.Literal(oid), kept=kept)
         row = connection.execute(statement).fetchone()
         gone, tags = (gone + row[0], tags) if oid else (gone, row[0])  # type: ignore[index]  # count(*) has a row
+    if gone and server_log.is_used(connection):
+        connection.execute(sql.SQL("DELETE FROM headwater.commits AS c WHERE {}").format(_shown(common)))
     if gone or tags:  # readers see both or neither
         moved = "UPDATE headwater.meta SET trimmed = {} WHERE headwater.contains({}, trimmed) IS NOT FALSE"
         connection.execute(sql.SQL(moved).format(snapshot(common.text), snapshot(common.text)))

@@ -22,16 +22,17 @@ from psycopg import sql
 
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection
-from headwater.sources.postgres.order import Ints, Seen, order
+from headwater.sources.postgres.order import Ints, Order, Seen, order
 from headwater.sources.postgres.snapshot import Snapshot
 from headwater.sources.postgres.sql import fresh, key_of, later_text, snapshot, split
 from headwater.sources.postgres.types import PgColumn, text_output
 
 _CANDIDATES = 20
+_PLACE = "(SELECT (m.lsn - '0/0')::bigint FROM headwater.commits AS m WHERE m.xid = t.xid)"
 _MOMENT = pa.timestamp("us", "UTC")
 _FOUND = pa.schema(
     [("xid", pa.int64()), ("last", pa.int64()), ("count", pa.int64()), ("at", _MOMENT), ("time", _MOMENT),
-     ("xmax", pa.int64()), ("hidden", pa.string())]
+     ("xmax", pa.int64()), ("hidden", pa.string()), ("lsn", pa.int64())]
 )  # fmt: skip
 
 Read = Callable[[sql.Composable, pa.Schema], pa.Table]
@@ -97,6 +98,8 @@ class Span:
     logs: Sequence[sql.Composable]
     timed: bool
     known: tuple[Snapshot, int] | None = None
+    logged: bool = False
+    """Whether the server's log tells the order of some of them (`log.py`)."""
 
 
 def tell(connection: Connection, read: Read, span: Span, limit: int) -> Told:
@@ -120,7 +123,11 @@ def _told(found: pa.Table, span: Span, base: Snapshot, limit: int) -> Told:
     moments = found.column("time" if timed else "at").cast(pa.int64()).to_numpy()
     xids, last, count = (found.column(n).to_numpy() for n in range(3))
     seen = Seen.of(found.column("xmax").to_numpy(), found.column("hidden").combine_chunks())
-    ordered = order(xids, seen, last, moments if timed else None)
+    places = found.column("lsn")
+    if places.null_count or not len(places):
+        ordered = order(xids, seen, last, moments if timed else None)
+    else:  # the log's own order: each transaction is a state
+        ordered = Order(np.argsort(places.to_numpy(), kind="stable"), np.arange(len(places)))
     places, starts = ordered.places, ordered.starts
     kept = len(places)
     if len(starts):
@@ -184,7 +191,9 @@ def _transactions(span: Span, base: Snapshot) -> sql.Composable:
     time = "pg_xact_commit_timestamp(xid::xid)" if span.timed else "NULL"
     return sql.SQL(
         "SELECT xid::text::bigint, last, n, at, " + time + ","
-        " coalesce(pg_snapshot_xmax(seen)::text::bigint, 0), nullif(split_part(seen::text, ':', 3), '') FROM ("
+        " coalesce(pg_snapshot_xmax(seen)::text::bigint, 0), nullif(split_part(seen::text, ':', 3), ''), "
+        + (_PLACE if span.logged else "NULL")
+        + " FROM ("
         " SELECT xid, max(id) AS last, count(*) AS n, max(at) AS at,"
         " (array_agg(seen ORDER BY id DESC))[1] AS seen FROM {} AS c GROUP BY xid) AS t"
     ).format(_changes(span, "xid, id, at, seen", _shown(base)))

@@ -13,10 +13,13 @@ from psycopg import sql
 from headwater.model.errors import HeadwaterError, ValueUnfit
 from headwater.model.names import TableName
 from headwater.model.source import UNFIT
+from headwater.sources.postgres import life
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.csv import Misfit, misfit_advice, read_csv, read_csv_with_misfits, shortened
 from headwater.sources.postgres.identity import KnownTables, may_have_moved
+from headwater.sources.postgres.log import Log
+from headwater.sources.postgres.snapshot import Snapshot
 from headwater.sources.postgres.sql import key_of
 
 _TRIES = 4
@@ -41,6 +44,7 @@ class Reader:
     def __init__(self, connections: ConnectionPool, known: KnownTables) -> None:
         self._connections = connections
         self.known = known
+        self.log = Log(connections)
 
     def anew(self, names: Sequence[TableName], work: Callable[[Connection], T]) -> T:
         """The work, done again if the tables turn out to be in another shape than they were taken for."""
@@ -83,6 +87,49 @@ class Reader:
                         raise
                     self.known.forget(list(named))
 
+    def answers_by_log(
+        self,
+        named: Mapping[TableName, Sequence[str]],
+        begin: str,
+        statements: Callable[[Mapping[TableName, PgTable]], tuple[Asked, Callable[[Snapshot], Asked]]],
+    ) -> Iterator[pa.RecordBatch]:
+        """As `answers`, of a table that is captured by the log: what it holds, in one snapshot, and then the changes
+        that this snapshot shows, once they have been moved (`log.py`)."""
+        for attempt in range(_TRIES):
+            given = moved = False
+            with self._connections.borrow() as connection:
+                try:
+                    tables = {name: self.known.captured(connection, name, columns) for name, columns in named.items()}
+                    present, later = statements(tables)
+                    self.begin(connection, f"{READ_ONE_SNAPSHOT}{begin}", list(tables.values()))
+                    shown, lsn = shown_now(connection)
+                    for batch in self._told(connection, present, tables):
+                        yield batch
+                        given = True
+                    connection.execute("COMMIT")
+                except psycopg.Error as error:
+                    if given or attempt == _TRIES - 1 or not may_have_moved(error):
+                        raise
+                    moved = True
+            if not moved:
+                self.log.move(lsn)
+                with self._connections.borrow() as connection:  # what tells that it moved is said to whoever asked
+                    self.begin(connection, f"{READ}{begin}", list(tables.values()))
+                    yield from self._told(connection, later(shown), tables)
+                    connection.execute("COMMIT")
+                return
+            self.known.forget(list(named))
+
+    def _told(
+        self, connection: Connection, asked: Asked, tables: Mapping[TableName, PgTable]
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            with connection.cursor().copy(_copy(asked.statement)) as copy:
+                yield from read_csv(copy, asked.schema)
+        except Misfit as misfit:
+            table, column = asked.of[misfit.column]
+            raise self._unfit(tables[table], Misfit(column, misfit.value)) from None
+
     def begin(self, connection: Connection, how: str, tables: Sequence[PgTable]) -> None:
         """Begin, and lock before the first snapshot (see above)."""
         begin: sql.SQL | sql.Composed = sql.SQL(how)
@@ -124,6 +171,13 @@ class Reader:
         except HeadwaterError:
             return None
         return row[0] if row else None
+
+
+def shown_now(connection: Connection) -> tuple[Snapshot, str | None]:
+    """The snapshot that is read in, and where the log ended when it had been taken."""
+    row = connection.execute(sql.SQL("SELECT {}").format(life.NOW)).fetchone()
+    assert row is not None
+    return Snapshot.parse(row[0]), row[2]
 
 
 def _copy(statement: sql.Composable) -> sql.Composed:

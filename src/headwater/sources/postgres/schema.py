@@ -305,6 +305,23 @@ END $$;
 """
 
 
+def fault_with_log() -> str:
+    """The function `fault` where some tables are captured by the log."""
+    start = _FAULTS.index("CREATE FUNCTION headwater.fault(captured oid)")
+    trigger = "    wanted := CASE found.relkind"
+    log = """    IF EXISTS (SELECT FROM headwater.logged AS g WHERE g.oid = captured) THEN
+        said := headwater.fault_of_log(captured);
+        IF said IS NOT NULL THEN
+            RETURN said;
+        END IF;
+    END IF;
+    wanted := CASE WHEN EXISTS (SELECT FROM headwater.logged AS g WHERE g.oid = captured)
+        THEN ARRAY['headwater_truncate'] WHEN found.relkind ="""
+    body = _FAULTS[start:].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
+    assert trigger + " WHEN 'p' THEN" in body
+    return body.replace(trigger + " WHEN 'p' THEN", log + " 'p' THEN", 1)
+
+
 def statements() -> list[str]:
     """What creates the schema; the parts of global transactions are in `parts.py`."""
     types = [

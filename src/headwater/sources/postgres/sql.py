@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from psycopg import sql
 
@@ -108,7 +109,33 @@ def split(table: PgTable, where: sql.Composable) -> sql.Composable:
     )
 
 
-def _as_of(table: PgTable, at: Position, base: sql.Composable, later: sql.Composable) -> sql.Composable:
+@dataclass(frozen=True)
+class TwoLooks:
+    """An as-of statement in two parts, for a table whose changes come after it: what is there, in a snapshot S; and
+    what of it came after the position, told later. `{S}` stands for S."""
+
+    table: PgTable
+    at: Position
+    base: sql.Composable
+    later: sql.Composable
+
+    def present(self) -> sql.Composable:
+        return self._checked(self.base)
+
+    def since(self, shown: str) -> sql.Composable:
+        """The changes that are in snapshot S and not in the position."""
+        seen = sql.SQL("c.xid < pg_snapshot_xmax({s}) AND pg_visible_in_snapshot(c.xid, {s})").format(s=snapshot(shown))
+        changes = split(self.table, sql.SQL("{} AND {}").format(fresh(self.at), seen))
+        return sql.SQL("WITH l AS MATERIALIZED ({}) {}").format(changes, self._checked(self.later))
+
+    def _checked(self, rows: sql.Composable) -> sql.Composable:
+        return sql.SQL("SELECT * FROM ({}) AS answer WHERE (SELECT {} AND {})").format(
+            rows, alive(self.at), holds(self.at, self.table)
+        )
+
+
+def _as_of(two: TwoLooks) -> sql.Composable:
+    table, at, base, later = two.table, two.at, two.base, two.later
     return sql.SQL(
         "WITH l AS MATERIALIZED ({split}) SELECT * FROM ({base} UNION ALL {later}) AS answer"
         " WHERE (SELECT {alive} AND {holds})"
@@ -129,6 +156,12 @@ def outputs_of(columns: Sequence[PgColumn], reference: Reference) -> sql.Composa
 def answer_statement(
     table: PgTable, question: Question, columns: Sequence[PgColumn], at: Position, part: tuple[int, int]
 ) -> sql.Composable:
+    return _as_of(answer_looks(table, question, columns, at, part))
+
+
+def answer_looks(
+    table: PgTable, question: Question, columns: Sequence[PgColumn], at: Position, part: tuple[int, int]
+) -> TwoLooks:
     """`part` is (offset, length) in the question's keys. Where an index leads, LATERAL and OFFSET 0 hold the planner to
     one probe per key; where none does, it may choose its join."""
     keys = question.keys.slice(*part)
@@ -160,12 +193,18 @@ def answer_statement(
     later = sql.SQL("SELECT {}, {} -l.count FROM l JOIN {} ON {}").format(
         ordinal, outputs_of(columns, changed), unnested, wanted(changed)
     )
-    return _as_of(table, at, base, later)
+    return TwoLooks(table, at, base, later)
 
 
 def scan_statement(
     table: PgTable, chunk: Chunk, columns: Sequence[PgColumn], at: Position, conditions: Sequence[Condition]
 ) -> sql.Composable:
+    return _as_of(scan_looks(table, chunk, columns, at, conditions))
+
+
+def scan_looks(
+    table: PgTable, chunk: Chunk, columns: Sequence[PgColumn], at: Position, conditions: Sequence[Condition]
+) -> TwoLooks:
     def wanted(reference: Reference) -> sql.Composable:
         return all_of([*_in_chunk(table, chunk, reference), *conditions_of(table, conditions, reference)])
 
@@ -174,7 +213,7 @@ def scan_statement(
     )
     changed = later_of(table)
     later = sql.SQL("SELECT {} -l.count FROM l WHERE {}").format(outputs_of(columns, changed), wanted(changed))
-    return _as_of(table, at, base, later)
+    return TwoLooks(table, at, base, later)
 
 
 def conditions_of(table: PgTable, conditions: Sequence[Condition], reference: Reference) -> list[sql.Composable]:

@@ -159,8 +159,11 @@ def changes_table(oid: int) -> sql.Identifier:
     return sql.Identifier("headwater", f"changes_{oid}")
 
 
-def capture_statements(oid: int, table: sql.Composable, leaves: Sequence[sql.Composable] | None) -> list[sql.Composed]:
-    """What installs capture of one table; `leaves` are the partitions that hold rows, None for an ordinary table."""
+def capture_statements(
+    oid: int, table: sql.Composable, leaves: Sequence[sql.Composable] | None, logged: bool = False
+) -> list[sql.Composed]:
+    """What installs capture of one table; `leaves` are the partitions that hold rows, None for an ordinary table.
+    `logged`: the log tells all but TRUNCATE (`log.py`)."""
     changes, function = sql.Identifier(f"changes_{oid}"), sql.Identifier(f"headwater_capture_{oid}")
     pinned = [sql.SQL("SET {} = {}").format(sql.Identifier(k), sql.Literal(v)) for k, v in PINNED]
 
@@ -180,6 +183,8 @@ def capture_statements(oid: int, table: sql.Composable, leaves: Sequence[sql.Com
         old=many(-1, "headwater_old"),
     )
     made = [sql.SQL(_CHANGES).format(changes=changes), body]
+    if logged:
+        return [*made, *_triggers(oid, table, _TRUNCATE_TRIGGERS)]
     if leaves is None:
         return [*made, *_triggers(oid, table, _STATEMENT_TRIGGERS | _TRUNCATE_TRIGGERS)]
     return [*made, *_triggers(oid, table, _ROW_TRIGGERS), *(t for leaf in leaves for t in truncate_trigger(oid, leaf))]

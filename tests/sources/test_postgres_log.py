@@ -1,0 +1,334 @@
+"""PostgreSQL captured by its own log: what triggers do not see, what the log does not tell, and what may happen to the
+slot, the publication and the tables' columns."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from headwater.model.errors import CaptureMissing, SourceRefused
+from headwater.model.names import Position, SourceName, TableName
+from headwater.model.source import CAPTURE, COUNT, ORDINAL, Question, SourceSpec
+from headwater.sources.postgres import log
+from headwater.sources.postgres.adapter import PostgresSource
+from headwater.sources.postgres.log import _Columns
+from headwater.sources.postgres.pgoutput import Relation
+from postgres_server import PostgresServer
+
+pytestmark = pytest.mark.postgres
+
+T = TableName(SourceName("src"), "t", "public")
+COLUMNS = ("id", "k", "v")
+_names = itertools.count()
+
+
+class World:
+    """A database with one table, its writer, and a source that captures it by the log."""
+
+    def __init__(self, server: PostgresServer, name: str) -> None:
+        self.url = server.create_database(name)
+        self.writer = psycopg.connect(self.url, autocommit=True)
+        self.writer.execute("CREATE TABLE t (id int PRIMARY KEY, k int, v text); CREATE INDEX ON t (k)")
+        self.source = PostgresSource(SourceSpec(T.source, self.url, ((CAPTURE, "log"),)))
+        self.installed = self.source.install([T])
+        self.start = self.source.position()
+
+    def rows(self, *columns: str) -> Counter[tuple[Any, ...]]:
+        chosen = columns or COLUMNS
+        return Counter(self.writer.execute(f"SELECT {', '.join(chosen)} FROM t").fetchall())  # type: ignore[arg-type]  # a test's own text
+
+    def as_of(self, at: Position, columns: tuple[str, ...] = COLUMNS) -> Counter[tuple[Any, ...]]:
+        """By scanning, and by asking for every key."""
+        scanned: Counter[tuple[Any, ...]] = Counter()
+        for chunk in self.source.chunks(T, 1000):
+            for batch in self.source.scan(chunk, columns, at):
+                for row in batch.to_pylist():
+                    scanned[tuple(row[c] for c in columns)] += row[COUNT]
+        keys = pa.table({"k": pa.array(range(-5, 50), pa.int32())})
+        asked: Counter[tuple[Any, ...]] = Counter()
+        for batch in self.source.ask(Question(T, ("k",), keys, columns), at):
+            for row in batch.to_pylist():
+                asked[tuple(row[c] for c in columns)] += row[COUNT]
+        if "k" in columns:
+            place = columns.index("k")
+            assert +asked == Counter({row: n for row, n in scanned.items() if n and row[place] is not None})
+        return Counter({row: n for row, n in scanned.items() if n})
+
+    def told(
+        self, after: Position, columns: tuple[str, ...] = COLUMNS
+    ) -> tuple[list[Counter[tuple[Any, ...]]], Position]:
+        poll = self.source.poll(after, {T: columns}, 1_000_000)
+        found = [Counter[tuple[Any, ...]]() for _ in range(poll.transactions.num_rows)]
+        for row in poll.changes[T].to_pylist():
+            found[row[ORDINAL]][tuple(row[c] for c in columns)] += row[COUNT]
+        return found, poll.end
+
+    def close(self) -> None:
+        self.source.close()
+        self.writer.close()
+
+
+@pytest.fixture
+def world(postgres_untimed: PostgresServer) -> Iterator[World]:
+    name = f"logged_{next(_names)}"
+    made = World(postgres_untimed, name)
+    yield made
+    made.close()
+    postgres_untimed.drop_database(name)
+
+
+def summed(parts: list[Counter[tuple[Any, ...]]]) -> Counter[tuple[Any, ...]]:
+    whole: Counter[tuple[Any, ...]] = Counter()
+    for part in parts:
+        for row, count in part.items():
+            whole[row] += count
+    return Counter({row: n for row, n in whole.items() if n})
+
+
+def test_no_trigger_sees_rows(world: World) -> None:
+    triggers = world.writer.execute("SELECT tgname FROM pg_trigger WHERE tgrelid = 't'::regclass").fetchall()
+    assert triggers == [("headwater_truncate",)]
+    assert any("by the log" in line for line in world.installed)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["INSERT INTO t SELECT n, n % 3, repeat('x', n) FROM generate_series(1, 20) AS n"],
+        ["INSERT INTO t VALUES (1, 1, 'a')", "UPDATE t SET v = NULL", "UPDATE t SET id = 2", "DELETE FROM t"],
+        ["SET session_replication_role = replica", "INSERT INTO t VALUES (1, 1, 'a')", "DELETE FROM t WHERE id = 1"],
+        ["BEGIN; INSERT INTO t VALUES (1, 1, 'a'); SAVEPOINT s; INSERT INTO t VALUES (2, 2, 'b'); ROLLBACK TO s;"
+         " SAVEPOINT r; INSERT INTO t VALUES (3, 3, 'c'); RELEASE r; COMMIT"],
+        ["BEGIN; INSERT INTO t VALUES (1, 1, 'a'); PREPARE TRANSACTION 'p'", "COMMIT PREPARED 'p'"],
+        ["INSERT INTO t VALUES (1, 1, 'a'), (2, NULL, 'b')", "TRUNCATE t", "INSERT INTO t VALUES (3, 1, '')"],
+        ["BEGIN; INSERT INTO t VALUES (1, 1, 'a'); TRUNCATE t; INSERT INTO t VALUES (2, 1, 'b'); COMMIT"],
+        ["INSERT INTO t VALUES (1, 1, E'a\\tb\\nc\\\\d\\r\"e\"(f),g')", "INSERT INTO t VALUES (2, 1, 'ä€😀 ')"],
+        ["ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
+         "INSERT INTO t SELECT 1, 1, string_agg(md5(n::text), '') FROM generate_series(1, 500) AS n",
+         "UPDATE t SET k = 2", "UPDATE t SET k = 3"],
+        ["ALTER TABLE t ADD parent int REFERENCES t ON DELETE CASCADE", "INSERT INTO t VALUES (1, 1, 'a')",
+         "INSERT INTO t VALUES (2, 1, 'b', 1)", "DELETE FROM t WHERE id = 1"],
+        ["ALTER TABLE t DISABLE TRIGGER USER", "INSERT INTO t VALUES (1, 1, 'a')"],
+    ],
+)  # fmt: skip
+def test_whatever_is_committed_is_told(world: World, statements: list[str]) -> None:
+    positions, states = [world.start], [world.rows()]
+    for statement in statements:
+        world.writer.execute(statement)  # type: ignore[arg-type]  # a test's own text
+        if "DISABLE TRIGGER" in statement:
+            with pytest.raises(CaptureMissing, match="disabled"):
+                world.source.check(world.start, [T])
+            return
+        positions.append(world.source.position())
+        states.append(world.rows())
+    for at, state in zip(positions, states, strict=True):
+        assert world.as_of(at) == state
+    transactions, _ = world.told(world.start)
+    assert summed(transactions) == states[-1]
+    for at, state in zip(positions, states, strict=True):
+        assert summed([state, *world.told(at)[0]]) == states[-1]
+
+
+def test_copy_and_a_large_transaction(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "AT_ONCE", 1_000)
+    with world.writer.cursor().copy("COPY t FROM STDIN") as copy:
+        for n in range(20_000):
+            copy.write(f"{n}\t{n % 7}\tv{n}\n")
+    world.writer.execute("UPDATE t SET k = k + 1 WHERE id % 2 = 0")
+    (first, second), end = world.told(world.start)
+    assert sum(first.values()) == 20_000
+    assert sum(n for n in second.values() if n > 0) == 10_000
+    assert world.as_of(end) == world.rows()
+    assert not world.as_of(world.start)
+
+
+def test_transactions_that_overlap_are_told_in_the_order_of_the_log(world: World) -> None:
+    """Those with smaller ids commit last; without commit times only the log knows."""
+    others = [psycopg.connect(world.url) for _ in range(6)]
+    for n, other in enumerate(others):
+        other.execute("INSERT INTO t VALUES (%s, 1, 'x')", [n])
+    order = [3, 5, 0, 4, 1, 2]
+    for n in order:
+        others[n].commit()
+    transactions, _ = world.told(world.start)
+    assert [row[0] for one in transactions for row in one] == order
+    for other in others:
+        other.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_histories_are_exact_at_every_position(world: World, seed: int) -> None:
+    chance = Random(seed)
+    states = [(world.start, world.rows())]
+    for _ in range(60):
+        number, k = chance.randint(1, 12), chance.choice([1, 2, 3, None])
+        match chance.randint(0, 9):
+            case 0 | 1 | 2 | 3:
+                world.writer.execute(
+                    "INSERT INTO t VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", [number, k, "x" * number]
+                )
+            case 4 | 5:
+                world.writer.execute("UPDATE t SET k = %s WHERE id = %s", [k, number])
+            case 6 | 7:
+                world.writer.execute("DELETE FROM t WHERE id = %s", [number])
+            case 8:
+                world.writer.execute("UPDATE t SET v = v || '!'")
+            case _:
+                if chance.random() < 0.2:
+                    world.writer.execute("TRUNCATE t")
+        if chance.random() < 0.3:
+            states.append((world.source.position(), world.rows()))
+        if chance.random() < 0.1:
+            world.told(states[-1][0])
+    last = world.rows()
+    for at, state in states:
+        assert world.as_of(at) == state
+        assert summed([state, *world.told(at)[0]]) == last
+    trimmed = states[len(states) // 2][0]
+    world.source.trim(trimmed)
+    assert world.as_of(states[-1][0]) == states[-1][1]
+
+
+def test_columns_that_come_and_go(world: World) -> None:
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
+    world.writer.execute("ALTER TABLE t ADD extra text DEFAULT 'd'")
+    world.writer.execute("INSERT INTO t VALUES (2, 2, 'b', 'e')")
+    assert world.as_of(world.source.position()) == world.rows()
+    world.writer.execute("INSERT INTO t VALUES (3, 3, 'c', 'f')")
+    world.writer.execute("ALTER TABLE t DROP extra")
+    world.writer.execute("INSERT INTO t VALUES (4, 4, 'd')")
+    assert world.as_of(world.source.position()) == world.rows()
+    assert not world.as_of(world.start)
+
+
+def test_names_that_change_hands_are_a_gap(world: World) -> None:
+    world.writer.execute("ALTER TABLE t ADD w text")
+    world.source.position()
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'v', 'w')")
+    world.writer.execute("ALTER TABLE t RENAME v TO x; ALTER TABLE t RENAME w TO v; ALTER TABLE t RENAME x TO w")
+    world.source.position()
+    with pytest.raises(CaptureMissing, match="altered while"):
+        world.source.check(world.start, [T])
+    world.source.install([T])
+    at = world.source.position()
+    world.writer.execute("INSERT INTO t VALUES (2, 2, 'a', 'b')")
+    assert world.as_of(at) == Counter({(1, 1, "w"): 1})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told", "layout"),
+    [
+        ("1 a 7, 2 b 7", "1 a 7, 2 b 7", "a b", "1 2"),
+        ("1 a 7", "1 a 7, 3 c 9", "a c", "1 3"),
+        ("1 a 7, 2 b 7", "1 a 7", "a b", "1 2"),
+        ("1 a 7, 2 b 7", "1 b 9, 2 a 9", "a b", None),
+        ("1 a 7", "1 b 9", "a", None),
+        ("1 a 7", "1 b 9", "b", None),
+        ("1 a 7", "1 a 9", "a", None),
+        ("1 a 7", "3 a 9", "a", None),
+    ],
+)
+def test_which_columns_names_stand_for(before: str, after: str, told: str, layout: str | None) -> None:
+    def columns(text: str) -> _Columns:
+        found = [one.split() for one in text.split(", ")]
+        return _Columns.read(json.dumps([[int(number), name, by] for number, name, by in found]))
+
+    assert columns(before).layout(Relation(1, tuple(told.split())), columns(after)) == layout
+
+
+SLOT = "(SELECT slot FROM headwater.log)"
+
+
+@pytest.mark.parametrize(
+    ("meddling", "said"),
+    [
+        (f"SELECT pg_drop_replication_slot({SLOT})", "slot"),
+        (f"SELECT pg_logical_slot_get_binary_changes({SLOT}, NULL, NULL, 'proto_version', '1', 'publication_names',"
+         " 'headwater')", "somebody else"),
+        ("ALTER PUBLICATION headwater DROP TABLE t", "publication"),
+        ("ALTER PUBLICATION headwater DROP TABLE t; ALTER PUBLICATION headwater ADD TABLE t", "publication"),
+        ("ALTER PUBLICATION headwater SET (publish = 'insert')", "publication"),
+        ("DROP PUBLICATION headwater", "publication"),
+        ("ALTER TABLE t REPLICA IDENTITY DEFAULT", "REPLICA IDENTITY"),
+        ("ALTER TABLE t REPLICA IDENTITY DEFAULT; UPDATE t SET v = 'x'; ALTER TABLE t REPLICA IDENTITY FULL",
+         "REPLICA IDENTITY"),
+        ("DROP TRIGGER headwater_truncate ON t", "headwater_truncate"),
+    ],
+)  # fmt: skip
+def test_meddling_is_noticed_and_setup_mends_it(world: World, meddling: str, said: str) -> None:
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
+    world.writer.execute(meddling)  # type: ignore[arg-type]  # a test's own text
+    world.writer.execute("INSERT INTO t VALUES (2, 1, 'b')")
+    with pytest.raises(CaptureMissing, match=said):
+        look(world)
+    assert world.source.install([T])
+    at = world.source.position()
+    before = world.rows()
+    world.writer.execute("UPDATE t SET v = 'new'")
+    assert world.as_of(at) == before
+    assert summed([before, *world.told(at)[0]]) == world.rows()
+
+
+def look(world: World) -> None:
+    """As a run does: it polls, and looks at its tables now and then."""
+    world.told(world.start)
+    world.source.check(world.start, [T])
+    world.told(world.start)
+
+
+def test_nothing_is_left_behind(world: World) -> None:
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
+    world.told(world.start)
+    said = world.source.remove()
+    assert any("slot" in line for line in said)
+    for what in (
+        "SELECT slot_name FROM pg_replication_slots WHERE database = current_database()",
+        "SELECT pubname FROM pg_publication",
+        "SELECT tgname FROM pg_trigger WHERE tgrelid = 't'::regclass",
+        "SELECT relname FROM pg_class WHERE relname = 't' AND relreplident <> 'd'",
+        "SELECT nspname FROM pg_namespace WHERE nspname = 'headwater'",
+    ):
+        assert world.writer.execute(what).fetchall() == []  # type: ignore[arg-type]  # a test's own text
+
+
+def test_an_idle_source_is_left_alone(world: World) -> None:
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
+    first = world.source.position()
+    assert [world.source.position() for _ in range(3)] == [first] * 3
+
+
+def test_what_others_write_does_not_hold_the_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "QUIET_BYTES", 10_000)
+    world.writer.execute("CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
+    world.source.position()
+    row = world.writer.execute(
+        f"SELECT pg_current_wal_lsn() - confirmed_flush_lsn < 100000 FROM pg_replication_slots WHERE slot_name = {SLOT}"
+    ).fetchone()
+    assert row == (True,)
+    assert log.held_bytes(world.writer) is not None
+
+
+def test_a_role_that_may_not_is_told_what_to_ask_for(world: World) -> None:
+    world.writer.execute("DROP ROLE IF EXISTS plain_reader; CREATE ROLE plain_reader LOGIN PASSWORD 'p'")
+    world.writer.execute("GRANT CREATE ON DATABASE " + world.url.rpartition("/")[2] + " TO plain_reader")  # type: ignore[arg-type]  # a test's own text
+    world.writer.execute("CREATE TABLE mine (id int PRIMARY KEY); ALTER TABLE mine OWNER TO plain_reader")
+    url = world.url.replace(world.url.partition("://")[2].rpartition("@")[0], "plain_reader:p")
+    mine = TableName(T.source, "mine", "public")
+    world.source.remove()
+    source = PostgresSource(SourceSpec(T.source, url, ((CAPTURE, "log"),)))
+    with pytest.raises(SourceRefused, match="may not use replication slots") as refused:
+        source.plan_install([mine])
+    assert "REPLICATION" in (refused.value.fix or "")
+    automatic = PostgresSource(SourceSpec(T.source, url, ((CAPTURE, "auto"),)))
+    assert any("triggers" in line for line in automatic.plan_install([mine]))
+    source.close()
+    automatic.close()
+    world.writer.execute("DROP OWNED BY plain_reader; DROP ROLE plain_reader")
