@@ -38,10 +38,12 @@ SPARE = 20_000
 """Transactions kept beyond the burst, for small batches after it."""
 
 
-def project(folder: Path, urls: list[str], tables: list[str], settings: str = "") -> headwater.Warehouse:
+def project(
+    folder: Path, urls: list[str], tables: list[str], settings: str = "", source: str = ""
+) -> headwater.Warehouse:
     """A project with the chain view over four sources."""
     (folder / "views").mkdir(parents=True, exist_ok=True)
-    sources = "".join(f'[sources.s{i + 1}]\nurl = "{url}"\n' for i, url in enumerate(urls))
+    sources = "".join(f'[sources.s{i + 1}]\nurl = "{url}"\n{source}' for i, url in enumerate(urls))
     (folder / "headwater.toml").write_text(sources + settings)
     names = [f"s{i + 1}.{table}" for i, table in enumerate(tables)]
     (folder / "views" / "v.sql").write_text(f"CREATE MATERIALIZED VIEW v AS {view_sql(names)};\n")
@@ -119,7 +121,7 @@ def burst(n: int, u: int) -> dict[str, Any]:
 
 
 def burst_postgres(n: int, u: int) -> dict[str, Any]:
-    """The same burst over four PostgreSQL databases."""
+    """The same burst over four PostgreSQL databases, captured as CAPTURED_BY says."""
     chain = Chain(n, u)
     with running_postgres() as (connection, url):
         urls = []
@@ -130,7 +132,8 @@ def burst_postgres(n: int, u: int) -> dict[str, Any]:
                 chain_postgres.load(database, chain, [i])
         folder = OUT / "projects" / f"{os.getpid()}"
         shutil.rmtree(folder, ignore_errors=True)
-        warehouse = project(folder, urls, [f"r{i + 1}" for i in range(RELATIONS)])
+        how = os.environ.get("CAPTURED_BY", "triggers")
+        warehouse = project(folder, urls, [f"r{i + 1}" for i in range(RELATIONS)], source=f'capture = "{how}"\n')
 
         def applied_there(part: slice) -> None:
             for i in range(RELATIONS):

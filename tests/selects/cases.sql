@@ -55,3 +55,9 @@ SELECT z.p FROM (SELECT 1 AS p UNION ALL SELECT x.a FROM s.t3 AS x) AS z WHERE z
 -- t3(a int, e text)  seeds 0 1 2 3
 SELECT x.a AS p, (SELECT COUNT(*) FROM (SELECT COUNT(*) AS n FROM s.t3 AS y WHERE y.a = x.a AND y.e = 'y') AS z) AS q FROM s.t3 AS x;
 SELECT DISTINCT x.e AS p, (SELECT MIN('x') AS m FROM (SELECT RANK() OVER (ORDER BY COUNT(*)) AS r FROM s.t3 AS y WHERE y.a = x.a AND y.e > 'x') AS z WHERE z.r <= z.r) AS q FROM s.t3 AS x WHERE x.a IS NOT NULL;
+-- rows between two totals: a row that shows the total, or is told apart by it, changes wherever it lies
+-- t0(a int, b int, f date) t2(a int, b int)  seeds 0 2 6 9 17 25 38
+SELECT x.a AS p, t.q FROM s.t0 AS x JOIN (SELECT MAX(z.b) AS q FROM s.t2 AS z) AS t ON x.a <= t.q;
+SELECT x.f AS p FROM s.t0 AS x WHERE x.a <= (SELECT SUM(z.b) AS q FROM s.t2 AS z) GROUP BY x.f;
+SELECT x.f AS p, COUNT(*) AS n FROM s.t0 AS x WHERE x.a <= (SELECT SUM(z.b) AS q FROM s.t2 AS z) GROUP BY x.f;
+SELECT x.f AS p, ROW_NUMBER() OVER (ORDER BY x.a, x.b, x.f) AS n FROM s.t0 AS x WHERE x.a <= (SELECT SUM(z.b) AS q FROM s.t2 AS z);

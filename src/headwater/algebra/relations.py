@@ -117,6 +117,9 @@ class Join:
     right: Relation
     equalities: tuple[Equality, ...] = ()
     on: Expression | None = None
+    unseen: bool = False
+    """Nobody looks at the right side's columns: it only decides which rows of the left there are, and whoever stands
+    above drops them at once."""
 
     @cached_property
     def columns(self) -> tuple[Name, ...]:

@@ -13,6 +13,7 @@ from headwater.algebra.relations import (
     Filter,
     Generate,
     Join,
+    JoinKind,
     Name,
     Project,
     Recursion,
@@ -24,6 +25,7 @@ from headwater.algebra.relations import (
     Values,
     Window,
     expressions,
+    has_one_row,
     mentioned,
     substituted,
 )
@@ -59,7 +61,12 @@ def _pruned(node: Relation, needed: frozenset[Name]) -> Relation:
         case Generate():
             return replace(node, child=_pruned(node.child, (needed | own) - set(node.made)))
         case Join():
-            return replace(node, left=_pruned(node.left, needed | own), right=_pruned(node.right, needed | own))
+            thin = replace(node, left=_pruned(node.left, needed | own), right=_pruned(node.right, needed | own))
+            if node.kind is not JoinKind.INNER or not has_one_row(node.right) or needed & set(node.right.columns):
+                return thin
+            # a total that rows are compared with, and nothing else: it is not carried along with every one of them
+            seen = [name for name in thin.left.columns if name in needed] or [thin.left.columns[0]]
+            return Project(replace(thin, unseen=True), tuple((name, column(name)) for name in seen))
         case Union():
             places = [i for i, c in enumerate(node.columns) if c in needed] or [0]
             parts = tuple(_exactly(c, [c.columns[i] for i in places]) for c in node.children)

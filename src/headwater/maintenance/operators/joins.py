@@ -251,9 +251,11 @@ def _moments(node: Relation, m: Maintenance) -> tuple[str, str]:
 
 def _bound(node: Join, m: Maintenance) -> tuple[Name, Name] | None:
     """A column of the left side and the bound that it is compared with, where the right side is one row that is always
-    there, the clock's or a total's, and the comparison is all that joins."""
+    there, the clock's or a total's, and the comparison is all that joins. Of a total that somebody looks at every row
+    changes with it, be it between its bounds or not."""
     on = node.on.unnest() if node.on is not None else None
-    if not (is_clock(node.right) or has_one_row(node.right)) or node.kind is not JoinKind.INNER:
+    total = has_one_row(node.right) and node.unseen
+    if not (is_clock(node.right) or total) or node.kind is not JoinKind.INNER:
         return None
     if not isinstance(on, exp.LT | exp.LTE | exp.GT | exp.GTE) or m.split(on)[1]:
         return None
