@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -332,3 +334,46 @@ def test_a_role_that_may_not_is_told_what_to_ask_for(world: World) -> None:
     source.close()
     automatic.close()
     world.writer.execute("DROP OWNED BY plain_reader; DROP ROLE plain_reader")
+
+
+@pytest.mark.parametrize("ways", [("triggers", "log"), ("log", "triggers"), ("triggers", "log", "triggers", "log")])
+def test_the_way_is_changed_without_losing_a_transaction(world: World, ways: tuple[str, ...]) -> None:
+    """While somebody writes: every position before and after is exact, and what is told is what was committed."""
+    world.source.remove()
+    stopping, numbers = threading.Event(), itertools.count(1)
+
+    def write() -> None:
+        with psycopg.connect(world.url, autocommit=True) as writer:
+            while not stopping.is_set():
+                n = next(numbers)
+                writer.execute("INSERT INTO t VALUES (%s, %s, 'x')", [n, n % 40])
+                writer.execute("UPDATE t SET v = v || 'y' WHERE id = %s", [n // 2])
+                if n % 5 == 0:
+                    writer.execute("DELETE FROM t WHERE id = %s", [n - 3])
+
+    first = PostgresSource(SourceSpec(T.source, world.url, ((CAPTURE, ways[0]),)))
+    first.install([T])
+    world.source = first
+    at = [first.position()]
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for way in ways[1:]:
+            time.sleep(0.3)
+            at.append(world.source.position())
+            other = PostgresSource(SourceSpec(T.source, world.url, ((CAPTURE, way),)))
+            assert any("without a gap" in line for line in other.install([T]))
+            world.source.close()
+            world.source = other
+            time.sleep(0.3)
+            at.append(other.position())
+    finally:
+        stopping.set()
+        thread.join()
+    last = world.rows()
+    assert last
+    for position in at:
+        assert summed([world.as_of(position), *world.told(position)[0]]) == last
+    assert not world.as_of(at[0])
+    slots = world.writer.execute("SELECT FROM pg_replication_slots WHERE database = current_database()").rowcount
+    assert slots == (ways[-1] == "log")

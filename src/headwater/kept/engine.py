@@ -25,8 +25,6 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
-_FAULTY = "projection_pullup"
-"""A rewriting of DuckDB 2.0 that loses rows: `EXISTS (… LEFT JOIN <known to be empty> … GROUP BY …)` is never true."""
 _started: dict[int, duckdb.DuckDBPyConnection] = {}
 _starting = threading.Lock()
 
@@ -40,14 +38,7 @@ def connected() -> duckdb.DuckDBPyConnection:
     with _starting:
         if process not in _started or not _lives(_started[process]):
             _started[process] = duckdb.connect(":memory:", config=_SETTINGS)
-            without_faults(_started[process])
         return _started[process].cursor()
-
-
-def without_faults(engine: duckdb.DuckDBPyConnection) -> None:
-    """Leave out what this version is known to do wrong."""
-    if (_FAULTY,) in engine.execute("SELECT name FROM duckdb_optimizers()").fetchall():
-        engine.execute(f"SET GLOBAL disabled_optimizers = '{_FAULTY}'")
 
 
 @atexit.register

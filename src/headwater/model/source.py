@@ -104,6 +104,11 @@ class SourceSpec:
         return dict(self.options).get(CAPTURE, "triggers")
 
     @property
+    def says_capture(self) -> bool:
+        """Whether the project says it, or leaves it as it is."""
+        return CAPTURE in dict(self.options)
+
+    @property
     def owner_label(self) -> str:
         """Where that project is, for people; a new owner with the label of an old one takes its place."""
         return dict(self.options).get("owner_label", "")

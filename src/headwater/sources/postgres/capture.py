@@ -36,7 +36,9 @@ from headwater.sources.postgres.triggers import (
     TRIGGERS,
     capture_statements,
     changes_table,
+    drop_row_triggers,
     function_of,
+    row_triggers,
     truncate_trigger,
 )
 
@@ -156,6 +158,9 @@ def plan(connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableN
             continue
         triggers = PARTITION_TRIGGERS if _leaves(connection, oid) is not None else TRIGGERS
         lines.append(f"capture {table}{again}: change table headwater.changes_{oid}, triggers {', '.join(triggers)}")
+    for table, _ in _switched(connection, spec, watched):
+        how = "the log" if spec.capture == "log" else "triggers"
+        lines.append(f"capture {table} by {how} from now on, without a gap")
     for table, oid in watched:
         if unwatched[oid]:
             lines.append(f"capture {table}: trigger headwater_truncate on {len(unwatched[oid])} new partitions")
@@ -171,7 +176,10 @@ def install(connections: ConnectionPool, spec: SourceSpec, wanted: Sequence[tupl
             standing = {} if meta(connection) is None else _standing(connection, spec)
             new = [(t, oid) for t, oid in wanted if oid not in standing or standing[oid].fault is not None]
             by_log = bool(_by_log(connection, spec, new))
+            standing_ones = [one for one in wanted if one not in new]
+            switched = _switched(connection, spec, standing_ones) if standing else []
             _patiently(connection, lambda c, at: _install(c, spec, wanted, at, by_log))
+            _switch(connections, connection, spec, switched)
             if by_log:
                 log.begin_slot(connection)
                 _patiently(connection, lambda c, at: _note_logged(c, spec, new))
@@ -181,6 +189,53 @@ def install(connections: ConnectionPool, spec: SourceSpec, wanted: Sequence[tupl
 def _standing(connection: Connection, spec: SourceSpec) -> dict[int, Captured]:
     found = meta(connection)
     return {} if found is None or found.stale else {c.oid: c for c in inspect(connection, spec.owner)}
+
+
+def _switched(
+    connection: Connection, spec: SourceSpec, standing: Sequence[tuple[TableName, int]]
+) -> list[tuple[TableName, int]]:
+    """The tables whose changes are seen in another way than the project says."""
+    logged = log.logged(connection)
+    if spec.capture == "triggers":
+        return [one for one in standing if one[1] in logged] if spec.says_capture else []
+    others = [one for one in standing if one[1] not in logged]
+    if spec.capture != "log" or not others:
+        return []
+    why = log.unable(connection, [oid for _, oid in others])
+    if why is not None:
+        raise SourceRefused(f"source {spec.name} cannot be captured by its log: {why[0]}", why[1])
+    return others
+
+
+def _switch(
+    connections: ConnectionPool, connection: Connection, spec: SourceSpec, tables: Sequence[tuple[TableName, int]]
+) -> None:
+    """Whoever has written to a table has ended when its writers are kept out: what was committed before was seen in
+    one way, what comes after is seen in the other. The change table, and with it every position, goes on."""
+    if tables and spec.capture == "log":
+        _patiently(connection, lambda c, at: log.prepare(c, layout.fault_with_log()))
+        log.create_publication(connection)
+        log.begin_slot(connection)
+    for table, oid in tables:
+        _patiently(connection, lambda c, at, t=table, o=oid: _switch_table(connections, c, t, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
+    if tables and spec.capture != "log":
+        log.end_slot(connection)
+
+
+def _switch_table(connections: ConnectionPool, connection: Connection, table: TableName, oid: int) -> None:
+    name = sql.Identifier(table.schema, table.table)
+    connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name))
+    if oid in log.logged(connection):
+        log.Log(connections).move_in(connection)
+        log.forget(connection, oid)
+        statements = row_triggers(oid, name)
+    else:
+        log.publish(connection, oid, name)
+        log.note_columns(connection, [oid])
+        statements = drop_row_triggers(name)
+    for statement in statements:
+        connection.execute(statement)
+    connection.execute("UPDATE headwater.tables SET signature = headwater.signature(oid, oid) WHERE oid = %s", [oid])
 
 
 def _by_log(connection: Connection, spec: SourceSpec, new: Sequence[tuple[TableName, int]]) -> bool:

@@ -158,6 +158,13 @@ class Log:
             self._known = max(self._known, known)
             return wrote
 
+    def move_in(self, connection: Connection) -> None:
+        """In a transaction that keeps writers of a table out: have all that they wrote in the change tables."""
+        row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        if row is None or not life.flushed(connection, row[0]):
+            raise SourceUnavailable("the server does not write its log to disk", "look at the server's log")
+        self._move(connection)
+
     def _move(self, connection: Connection) -> tuple[int, bool]:
         """Up to where it is sure that everything is moved, and whether something was written."""
         connection.execute(_LOCK)
@@ -314,18 +321,24 @@ def prepare(connection: Connection, fault: str) -> None:
     connection.execute(fault)
 
 
-def publish(connection: Connection, oid: int, table: sql.Composable) -> None:
-    """In the transaction that keeps writers of the table out: from its commit on, the log tells whole old rows."""
+def create_publication(connection: Connection) -> None:
+    """Without tables: a slot decodes nothing of a publication that came after it."""
     server = connection.info.server_version
     options = "publish_via_partition_root = true" + (", publish_generated_columns = stored" if server >= 180000 else "")
-    there = connection.execute("SELECT FROM pg_publication WHERE pubname = %s", [PUBLICATION]).rowcount
-    word = "ALTER PUBLICATION {} ADD TABLE {}" if there else "CREATE PUBLICATION {} FOR TABLE {} WITH (" + options + ")"
+    if not connection.execute("SELECT FROM pg_publication WHERE pubname = %s", [PUBLICATION]).rowcount:
+        connection.execute(sql.SQL("CREATE PUBLICATION {} WITH (" + options + ")").format(sql.Identifier(PUBLICATION)))
+
+
+def publish(connection: Connection, oid: int, table: sql.Composable) -> None:
+    """In the transaction that keeps writers of the table out: from its commit on, the log tells whole old rows."""
+    create_publication(connection)
     connection.execute(
         "INSERT INTO headwater.logged SELECT oid, relreplident, '[]', 0 FROM pg_class WHERE oid = %s", [oid]
     )
     _unpublish(connection, oid, table)
     connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(table))
-    connection.execute(sql.SQL(word).format(sql.Identifier(PUBLICATION), table))
+    add = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(PUBLICATION), table)
+    connection.execute(add)
     connection.execute(
         "UPDATE headwater.logged AS g SET publication = p.oid FROM pg_publication_rel AS p JOIN pg_publication AS b"
         " ON b.oid = p.prpubid WHERE b.pubname = %s AND p.prrelid = g.oid AND g.oid = %s",

@@ -190,6 +190,17 @@ def capture_statements(
     return [*made, *_triggers(oid, table, _ROW_TRIGGERS), *(t for leaf in leaves for t in truncate_trigger(oid, leaf))]
 
 
+def row_triggers(oid: int, table: sql.Composable) -> list[sql.Composed]:
+    """What tells the rows that an ordinary table's statements write."""
+    return _triggers(oid, table, _STATEMENT_TRIGGERS)
+
+
+def drop_row_triggers(table: sql.Composable) -> list[sql.Composed]:
+    return [
+        sql.SQL("DROP TRIGGER IF EXISTS {} ON {}").format(sql.Identifier(name), table) for name in _STATEMENT_TRIGGERS
+    ]
+
+
 def truncate_trigger(oid: int, leaf: sql.Composable) -> list[sql.Composed]:
     return _triggers(oid, leaf, _TRUNCATE_TRIGGERS)
 
