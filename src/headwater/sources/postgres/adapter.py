@@ -97,6 +97,10 @@ _UNTIMED = (
     " nothing else proves share one state; ALTER SYSTEM SET track_commit_timestamp = on, and a restart of the server,"
     " let each have its own."
 )
+_UNBOUNDED = (
+    "the server keeps its log for Headwater as long as nothing runs, without a limit, and its disk may fill;"
+    " ALTER SYSTEM SET max_slot_wal_keep_size = '20GB' bounds it: beyond that, views are loaded again."
+)
 _PARTED = (
     "is partitioned: its capture is a trigger on each row, which slows down writing many rows at once more than the"
     " capture of other tables does; 'headwater setup' after creating partitions lets their TRUNCATE be captured, too."
@@ -179,7 +183,11 @@ class PostgresSource:
         with self._connections.borrow() as connection:
             row = connection.execute("SELECT current_setting('track_commit_timestamp')::bool").fetchone()
             found = catalog.tables(connection, self.name)
-        said = [] if row and row[0] else [f"source {self.name}: {_UNTIMED}"]
+            by_log, unbounded = log.is_used(connection), log.keeps_without_limit(connection)
+        if by_log or self._spec.capture != "triggers":
+            said = [f"source {self.name}: {_UNBOUNDED}"] if unbounded else []
+        else:
+            said = [] if row and row[0] else [f"source {self.name}: {_UNTIMED}"]
         return said + [f"{t} {_PARTED}" for t in tables if t in found and found[t].partitioned]
 
     def _name(self, place: tuple[str, str]) -> TableName:

@@ -483,6 +483,11 @@ def _unfit(connection: Connection, oids: Sequence[int]) -> tuple[str, str] | Non
     return None
 
 
+def keeps_without_limit(connection: Connection) -> bool:
+    row = connection.execute("SELECT current_setting('max_slot_wal_keep_size') = '-1'").fetchone()
+    return bool(row and row[0])
+
+
 def held_bytes(connection: Connection) -> int | None:
     """How much of its log the server keeps for us; None where nothing is captured this way."""
     if not is_used(connection):
