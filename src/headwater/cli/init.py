@@ -25,6 +25,7 @@ SOURCES = """\
 
 # [sources.shop]
 # url = "postgresql://reader:${SHOP_PASSWORD}@db.example/shop"
+# capture = "log"                    # by the server's log instead of triggers: writers pay nothing
 
 # [sources.till]                     # the same without a url; each may also stand beside one
 # kind = "postgresql"
@@ -36,6 +37,9 @@ SOURCES = """\
 
 [sources.crm]
 url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/slashes for an absolute path
+
+# [sources.lake]
+# url = "delta:///lake/orders"       # a Delta table; each of its versions is a transaction
 """
 
 VIEW = """\

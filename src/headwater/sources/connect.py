@@ -26,6 +26,12 @@ def _postgres(spec: SourceSpec) -> Source:
     return PostgresSource(spec)
 
 
+def _delta(spec: SourceSpec) -> Source:
+    from headwater.sources.delta.adapter import DeltaSource
+
+    return DeltaSource(spec)
+
+
 def _clock(spec: SourceSpec) -> Source:
     from headwater.sources.clock import ClockSource
 
@@ -36,6 +42,7 @@ ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
     "postgresql": _postgres,
     "postgres": _postgres,
     "sqlite": _sqlite,
+    "delta": _delta,
     "memory": _memory,
     "clock": _clock,
 }

@@ -24,7 +24,8 @@ from headwater.model.names import SourceName
 from headwater.model.source import ASK, CAPTURE, DELAY, MISSING, SourceSpec
 from headwater.runtime.project.secrets import remember
 
-SCHEMES = ("postgresql", "postgres", "sqlite", "memory")
+SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "memory")
+FILES = ("sqlite", "delta")
 SERVERS = ("postgresql", "postgres")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
@@ -52,8 +53,8 @@ def source_spec(name: str, settings: Any, path: Path) -> SourceSpec:
     scheme = url.partition(":")[0]
     if not (missing and VARIABLE.match(url)):
         _check(url, scheme, settings, where)
-    if scheme == "sqlite":
-        url = f"sqlite:///{path.parent / url.removeprefix('sqlite:///')}"  # four slashes: an absolute path
+    if scheme in FILES:
+        url = f"{scheme}:///{path.parent / url.removeprefix(f'{scheme}:///')}"  # four slashes: an absolute path
     own = (*_asked(settings, where), *_capture(settings, scheme, where), *_delay(settings, where))
     options = (*parts.items(), *own, *((MISSING, variable) for variable in dict.fromkeys(missing)))
     return SourceSpec(SourceName(name), url, options)
@@ -123,7 +124,7 @@ def _secrets(url: str) -> list[str]:
 def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> None:
     said = "url" if "url" in settings else "kind"
     if scheme not in SCHEMES:
-        raise UnknownName("kind of source", scheme, SCHEMES[:3], f"in the {said} of {where}")
+        raise UnknownName("kind of source", scheme, SCHEMES[:4], f"in the {said} of {where}")
     kind = settings.get("kind", scheme)
     if kind != scheme and not (kind in SERVERS and scheme in SERVERS):
         raise ConfigError(f"the kind of {where} is not that of its url", "leave out kind: the url says it")

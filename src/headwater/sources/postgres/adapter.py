@@ -185,9 +185,9 @@ class PostgresSource:
             found = catalog.tables(connection, self.name)
             by_log, unbounded = log.is_used(connection), log.keeps_without_limit(connection)
         if by_log or self._spec.capture != "triggers":
-            said = [f"source {self.name}: {_UNBOUNDED}"] if unbounded else []
+            said = [_UNBOUNDED] if unbounded else []
         else:
-            said = [] if row and row[0] else [f"source {self.name}: {_UNTIMED}"]
+            said = [] if row and row[0] else [_UNTIMED]
         return said + [f"{t} {_PARTED}" for t in tables if t in found and found[t].partitioned]
 
     def _name(self, place: tuple[str, str]) -> TableName:
