@@ -76,9 +76,7 @@ def summed(*parts: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
 
 def change(world: World, chance: Random) -> None:
     table, number = DeltaTable(world.folder), chance.randint(1, 9)
-    if table.version() == 0:
-        return world.append((4, 2, "first", 0.25))
-    match chance.randint(0, 7):
+    match chance.randint(0, 7) if table.version() else 0:
         case 0 | 1 | 2:
             new = [(chance.randint(1, 9), chance.choice([1, 2, 3, None]), chance.choice("ab"), 1.5) for _ in range(3)]
             world.append(*new)
