@@ -15,7 +15,7 @@ import pyarrow as pa
 from headwater.integrator.journal import Segment, read_changes
 from headwater.integrator.relevance import Seqs, relevant, rows, touching
 from headwater.model.conditions import Condition
-from headwater.model.names import Seq, TableName
+from headwater.model.names import FOREVER, Seq, TableName
 from headwater.runtime.scheduling.families import Batch
 from headwater.runtime.scheduling.managers import Managers, ViewManager
 from headwater.runtime.scheduling.merging import Merging
@@ -32,6 +32,10 @@ class Relevance:
 
     def __init__(self, storage: Storage, managers: Managers, merging: Merging, shown: Callable[[str], Seq]) -> None:
         self._storage, self._managers, self._merging, self._shown = storage, managers, merging, shown
+        self._own: dict[str, list[Seqs]] = {}
+        """By views that are kept for others: the transactions that can change them, and are not shown yet."""
+        self._since: dict[str, Seq] = {}
+        """From where on those are all there are."""
 
     def replay(self, segment: Segment) -> None:
         """Tell the merge processes of a round that was journaled before this run."""
@@ -52,12 +56,23 @@ class Relevance:
             touched += [found[p.key] for p in manager.parents if p.key in found]
             found[key] = np.unique(np.concatenate(touched))
             about[key] = [str(t) for t in view.base_tables if t in changes]
+        self._note_own(segment.lo, found)
         self._tie_kept(found)
         concerned = {key: seqs[seqs > self._shown(key)] for key, seqs in found.items()}
         every = {self._managers.all[key].family.step for key in members if key in self._managers.all} - {1}
         most = UPDATES if any(view.by_updates for view in members.values()) else 0
         self._merging.relevance(rows(segment.lo, segment.hi, concerned, every, most), about)
         self._merging.reached(segment.hi)
+
+    def _note_own(self, lo: Seq, found: Mapping[str, Seqs]) -> None:
+        """What can change a kept view, before it is tied to more. Of one that was away for a round nothing is sure."""
+        for key in [key for key in self._since if key not in found]:
+            del self._since[key], self._own[key]
+        for key, seqs in found.items():
+            if self._managers.all[key].view.plan.view.kept_for:
+                self._since.setdefault(key, lo)
+                waiting = [one for one in self._own.get(key, ()) if one[-1] > self._shown(key)]
+                self._own[key] = [*waiting, seqs] if len(seqs) else waiting
 
     def _tie_kept(self, found: dict[str, Seqs]) -> None:
         """What is kept for one view alone is concerned by whatever concerns that view: their transactions are then
@@ -75,6 +90,8 @@ class Relevance:
         """Whether a batch can change the view."""
         view = manager.view
         if view.merged and not manager.catching_up:
+            if batch.lo >= self._since.get(manager.key, FOREVER):
+                return any(((seqs > batch.lo) & (seqs <= batch.hi)).any() for seqs in self._own[manager.key])
             return self._merging.expects(view, batch.lo, batch.hi)
         if manager.parents:
             return True

@@ -319,9 +319,11 @@ class PostgresSource:
         if not log.is_used(connection):
             return None
         shown, lsn = shown_now(connection)
-        if self._reader.log.move(lsn):  # what was moved is a transaction, too: the next snapshot shows it, and stays
+        if self._reader.log.move(
+            lsn, connection
+        ):  # what was moved is a transaction, too: the next snapshot shows it, and stays
             shown, lsn = shown_now(connection)
-            self._reader.log.move(lsn)
+            self._reader.log.move(lsn, connection)
         return shown
 
     def _span(self, connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Span, int, str | None]:

@@ -1,7 +1,7 @@
 """Capture by the server's own log: what is committed is read from a replication slot, and moved to the change tables.
 
     publication headwater      the tables that are captured this way
-    slot headwater_<database>_<generation>
+    slot headwater_<database>
     headwater.log              one row: the slot, and up to where it was moved
     headwater.logged           a table captured this way: its replica identity before, how its columns were called
     headwater.commits          of what was moved: each transaction's place in the log
@@ -31,6 +31,7 @@ nothing.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -138,9 +139,9 @@ class Log:
         """Up to where everything is moved, or there was nothing to move."""
         self._asked = 0
 
-    def move(self, upto: str | None) -> bool:
+    def move(self, upto: str | None, idle: Connection | None = None) -> bool:
         """Have every transaction that ended before this place of the log in the change tables. Whether that wrote
-        anything: an idle source stays as it is."""
+        anything: an idle source stays as it is. `idle`: a connection without a transaction, to do it with."""
         if upto is None:
             raise SourceUnavailable(
                 "a server in recovery cannot be read by its log", 'connect to the primary, or capture = "triggers"'
@@ -150,13 +151,13 @@ class Log:
         self._asked = int_of(upto)
         if self._asked <= self._known:
             return False
-        with self._connections.borrow() as connection:
+        with contextlib.nullcontext(idle) if idle is not None else self._connections.borrow() as connection:
             if not life.flushed(connection, upto):
                 raise SourceUnavailable("the server does not write its log to disk", "look at the server's log")
             with connection.transaction():
                 known, wrote = self._move(connection)
-            self._known = max(self._known, known)
-            return wrote
+        self._known = max(self._known, known)
+        return wrote
 
     def move_in(self, connection: Connection) -> None:
         """In a transaction that keeps writers of a table out: have all that they wrote in the change tables."""
@@ -234,10 +235,12 @@ class _Moving:
             return
         self.end = max(self.end, one.end)
         xid = self._whole(one.xid)
-        for oid in one.partial:
+        for oid in one.partial & self._before.keys():
             self.gaps[oid] = "was written without its old rows in the log (its REPLICA IDENTITY was not FULL)"
         at = _timestamp(one.at)
         for change in one.changes:
+            if change.relation.oid not in self._before:  # what tells parts of global transactions
+                continue
             layout = self._layout(change.relation)
             if layout is None:
                 self.gaps[change.relation.oid] = "was altered while its changes were read from the log"
@@ -310,10 +313,6 @@ def _timestamp(microseconds: int) -> bytes:
 # ── install ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def slot_name(database: int, generation: str) -> str:
-    return f"headwater_{database}_{generation[:8]}"
-
-
 def prepare(connection: Connection, fault: str) -> None:
     """What capture by the log notes, and functions that know of it."""
     connection.execute(TABLES)
@@ -322,11 +321,17 @@ def prepare(connection: Connection, fault: str) -> None:
 
 
 def create_publication(connection: Connection) -> None:
-    """Without tables: a slot decodes nothing of a publication that came after it."""
+    """Before the slot, which decodes nothing of a publication that came after it. Transactions that only say that they
+    are parts of a global one have a place in the log as well."""
     server = connection.info.server_version
     options = "publish_via_partition_root = true" + (", publish_generated_columns = stored" if server >= 180000 else "")
+    name = sql.Identifier(PUBLICATION)
     if not connection.execute("SELECT FROM pg_publication WHERE pubname = %s", [PUBLICATION]).rowcount:
-        connection.execute(sql.SQL("CREATE PUBLICATION {} WITH (" + options + ")").format(sql.Identifier(PUBLICATION)))
+        create = "CREATE PUBLICATION {} FOR TABLE headwater.parts WITH (" + options + ")"
+        connection.execute(sql.SQL(create).format(name))
+    told = "SELECT FROM pg_publication_tables WHERE pubname = %s AND schemaname = 'headwater' AND tablename = 'parts'"
+    if not connection.execute(told, [PUBLICATION]).rowcount:
+        connection.execute(sql.SQL("ALTER PUBLICATION {} ADD TABLE headwater.parts").format(name))
 
 
 def publish(connection: Connection, oid: int, table: sql.Composable) -> None:
@@ -357,12 +362,9 @@ def begin_slot(connection: Connection) -> None:
             sql.Identifier(PUBLICATION)
         )
     )
-    row = connection.execute(
-        "SELECT (SELECT oid::bigint FROM pg_database WHERE datname = current_database()), generation::text"
-        " FROM headwater.meta"
-    ).fetchone()
+    row = connection.execute("SELECT oid::bigint FROM pg_database WHERE datname = current_database()").fetchone()
     assert row is not None
-    slot = slot_name(*row)
+    slot = f"headwater_{row[0]}"
     connection.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot]
     )
@@ -416,7 +418,7 @@ def abandon(connection: Connection) -> None:
     connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(PUBLICATION)))
     connection.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
-        " AND slot_name ~ '^headwater_[0-9]+_[0-9a-f]{8}$' AND NOT active"
+        " AND slot_name = 'headwater_' || (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
 
 
