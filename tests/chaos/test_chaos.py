@@ -47,6 +47,7 @@ def long_form() -> list[str]:
     return list(dict.fromkeys([*failed, *every]))
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SHORT)
 def test_a_short_world(name: str) -> None:

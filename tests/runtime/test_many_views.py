@@ -70,6 +70,7 @@ def check_now(warehouse: headwater.Warehouse, world: World) -> None:
         assert got == want[name], f"{name}: missing {want[name] - got}, extra {got - want[name]}"
 
 
+@pytest.mark.soak
 def test_kinds_mixed_and_views_over_views(world: World) -> None:
     warehouse = world.open()
     warehouse.setup()

@@ -151,7 +151,8 @@ def test_views_come_change_and_go_between_runs(world: World, loaded: headwater.W
 def test_history_compaction_and_publishing(world: World, loaded: headwater.Warehouse) -> None:
     first = loaded.status().cut.seq
     world.act(12)
-    loaded.run(until_caught_up=True)
+    world.configure(small_batch=0)  # so that a batch of `lines` takes long enough for all the rest to wait for the next
+    world.open().run(until_caught_up=True)
     last = loaded.status().cut.seq
     before = {seq: seen(loaded, "open_orders", seq) for seq in range(first, last + 1)}
     with loaded.session(at=first) as old:
