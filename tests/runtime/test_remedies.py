@@ -171,6 +171,7 @@ POSTGRES = {
 
 
 @pytest.mark.postgres
+@pytest.mark.soak
 def test_remedies_at_postgres(tmp_path: Path, spark: SparkSession, postgres: PostgresServer) -> None:
     url = postgres.create_database("remedies")
     project = Project(tmp_path / "p", "", {})

@@ -135,6 +135,7 @@ def judged(warehouse: headwater.Warehouse, name: str) -> frozenset[Consistency]:
     return verdict.holds
 
 
+@pytest.mark.soak
 def test_each_keeps_its_promise_while_others_write(project: Project) -> None:
     warehouse = project.open()
     for seed in (1, 2):

@@ -165,6 +165,7 @@ def differing(warehouse: headwater.Warehouse) -> list[str]:
     return wrong
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_every_type_on_every_path(project: Project, spark: SparkSession) -> None:
     """Verified at the end: what the load wrote otherwise than a change takes it away would be left over."""
