@@ -12,8 +12,9 @@ import pytest
 from headwater.model.errors import SchemaChanged, ValueUnfit
 from headwater.model.names import Position, TableName
 from headwater.model.source import COUNT, ORDINAL, Joined, JoinQuestion
-from headwater.sources.postgres.adapter import _PROBING
+from headwater.sources.postgres.adapter import PROBING
 from headwater.sources.postgres.joins import join_statement
+from headwater.sources.postgres.reading import READ
 
 from .postgres_database import Database, db
 from .world import fold
@@ -158,7 +159,7 @@ def test_every_probe_goes_through_an_index(db: Database) -> None:
     known = {name: db.source._known.captured(db.main, name, columns) for name, columns in asked.named().items()}
     statement = join_statement(known, asked, at, (0, 20_000))
     with db.connect(autocommit=True) as connection:
-        connection.execute(_PROBING)
+        connection.execute(READ + PROBING)
         plan = "\n".join(
             row[0] for row in connection.execute(b"EXPLAIN (ANALYZE, COSTS OFF) " + statement.as_bytes(connection))
         )

@@ -366,7 +366,9 @@ def test_index_is_used_for_few_and_for_many_keys(db: Database) -> None:
         keys = pa.table({"a": pa.array(range(n), pa.int32()), "b": [f"b{i}" for i in range(n)]})
         for key in (("a", "b"), ("b", "a"), ("a",)):
             question = Question(t, key, keys.select(key), ("a", "v"))
-            statement = answer_statement(table, question, [table.columns["a"], table.columns["v"]], at, (0, n))
+            statement = answer_statement(
+                table, question, [table.columns["a"], table.columns["v"]], at, (0, n)
+            ).at_once()
             with db.source._connections.borrow() as connection, connection.transaction():
                 connection.execute("SET LOCAL enable_seqscan = off")  # as `ask` does
                 rows = connection.execute(sql.SQL("EXPLAIN {}").format(statement)).fetchall()

@@ -18,7 +18,7 @@ import pytest
 
 from headwater.model.errors import CaptureMissing, SourceRefused
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.source import CAPTURE, COUNT, ORDINAL, Question, SourceSpec
+from headwater.model.source import CAPTURE, COUNT, ORDINAL, Joined, JoinQuestion, Question, SourceSpec
 from headwater.sources.postgres import log
 from headwater.sources.postgres.adapter import PostgresSource
 from headwater.sources.postgres.log import _Columns
@@ -377,3 +377,27 @@ def test_the_way_is_changed_without_losing_a_transaction(world: World, ways: tup
     assert not world.as_of(at[0])
     slots = world.writer.execute("SELECT FROM pg_replication_slots WHERE database = current_database()").rowcount
     assert slots == (ways[-1] == "log")
+
+
+@pytest.mark.parametrize("ways", [("triggers", "log"), ("log", "triggers")])
+def test_who_knew_the_other_way_is_exact_after_the_change(world: World, ways: tuple[str, str]) -> None:
+    """A reader that lives on while the way is changed, as the connections of Spark's workers do."""
+    world.source.remove()
+    first = PostgresSource(SourceSpec(T.source, world.url, ((CAPTURE, ways[0]),)))
+    first.install([T])
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
+    at, before = first.position(), world.rows()
+    world.source = first
+    assert world.as_of(at) == before
+    other = PostgresSource(SourceSpec(T.source, world.url, ((CAPTURE, ways[1]),)))
+    other.install([T])
+    other.close()
+    world.writer.execute("UPDATE t SET v = 'new'")
+    world.writer.execute("DELETE FROM t WHERE id = 2")
+    assert world.as_of(at) == before
+    keys = pa.table({"k": pa.array([1, 2, 3], pa.int32())})
+    joined = JoinQuestion(
+        (Joined(T, ("v",)), Joined(T, ("id",), (), (("id", 0, "id"),))), ((0, "k"),), keys, ("v", "id")
+    )
+    found = [tuple(row.values()) for batch in first.ask_join(joined, at) for row in batch.to_pylist()]
+    assert Counter({(n, v, i): c for n, v, i, c in found}) == {(0, "a", 1): 1, (1, "b", 2): 1}

@@ -7,7 +7,7 @@ them, so it does not matter that only their folds are promised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from headwater.model.changelog import COUNT, consolidate
+from headwater.model.names import TableName
 from headwater.model.source import ORDINAL, JoinQuestion, Question
 
 Ints = npt.NDArray[np.int64]
@@ -55,6 +56,23 @@ def table_by_table(question: JoinQuestion, ask: Callable[[Question], pa.Table]) 
                 rows = rows.filter(_equal(rows.column(_name(number, column)), rows.column(name)))
     wanted = [ORDINAL, *(_name(n, c) for n, c in question.told), COUNT]
     return consolidate(rows.select(wanted)).rename_columns([ORDINAL, *question.columns, COUNT])
+
+
+def one_by_one(
+    question: JoinQuestion,
+    answer: Callable[[Question], Iterable[pa.RecordBatch]],
+    kind: Callable[[TableName, str], pa.DataType],
+) -> Iterator[pa.RecordBatch]:
+    """For an adapter: a join question answered from answers about each table. `kind` is a column's type."""
+
+    def asked(one: Question) -> pa.Table:
+        fields = [(column, kind(one.table, column)) for column in one.columns]
+        schema = pa.schema([(ORDINAL, pa.int64()), *fields, (COUNT, pa.int64())])
+        return pa.Table.from_batches([batch.cast(schema) for batch in answer(one)], schema)
+
+    found = table_by_table(question, asked)
+    if found is not None:
+        yield from found.to_batches()
 
 
 def _name(table: int, column: str) -> str:

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 from headwater.model.conditions import Condition, meets
 from headwater.model.errors import HeadwaterError, LifeChanged, PositionTrimmed, SchemaChanged, UnknownName
-from headwater.model.joins import table_by_table
+from headwater.model.joins import one_by_one
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Column, Identities, Identity, TableSchema
 from headwater.model.source import (
@@ -168,14 +168,8 @@ class DeltaSource:
         yield from rows.select([ORDINAL, *question.columns, COUNT]).to_batches()
 
     def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
-        def answered(one: Question) -> pa.Table:
-            schema = self._columns(self._versions.newest(), one.columns)
-            fields = [pa.field(ORDINAL, pa.int64()), *schema, pa.field(COUNT, pa.int64())]
-            return pa.Table.from_batches(list(self.ask(one, at)), pa.schema(fields))
-
-        joined = table_by_table(question, answered)
-        if joined is not None:
-            yield from joined.to_batches()
+        schema = _schema(self._versions.newest())
+        yield from one_by_one(question, lambda one: self.ask(one, at), lambda _, name: _held(schema.field(name).type))
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         rows = self.describe()[table].rows

@@ -38,7 +38,7 @@ Known limits:
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,7 +48,7 @@ from psycopg import sql
 
 from headwater.model.conditions import Condition
 from headwater.model.errors import CaptureMissing, SchemaChanged, SourceUnavailable, UnknownName
-from headwater.model.joins import table_by_table
+from headwater.model.joins import one_by_one
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities, TableSchema
 from headwater.model.source import (
@@ -71,26 +71,15 @@ from headwater.sources.postgres.csv import Misfit
 from headwater.sources.postgres.identity import KnownTables
 from headwater.sources.postgres.joins import join_statement
 from headwater.sources.postgres.poll import Span, Told, poll_statement, tell, xids_of
-from headwater.sources.postgres.reading import READ, READ_ONE_SNAPSHOT, Asked, Reader, shown_now
+from headwater.sources.postgres.reading import READ_ONE_SNAPSHOT, Asked, ByLog, Reader, shown_now
 from headwater.sources.postgres.snapshot import Snapshot
-from headwater.sources.postgres.sql import (
-    TwoLooks,
-    alive,
-    answer_looks,
-    answer_statement,
-    chunk_bounds,
-    fresh,
-    holds,
-    scan_looks,
-    scan_statement,
-)
+from headwater.sources.postgres.sql import alive, answer_statement, chunk_bounds, fresh, holds, scan_statement
 from headwater.sources.postgres.triggers import changes_table
 from headwater.sources.postgres.types import PgColumn
 
 _KEYS_PER_STATEMENT = 20_000
 _COUNT_AT_MOST = 10_000
-_INDEXES = "; SET LOCAL enable_seqscan = off"
-_PROBING = f"{READ}{_INDEXES}"
+PROBING = "; SET LOCAL enable_seqscan = off"
 
 _UNTIMED = (
     "PostgreSQL does not record when transactions are committed here, so transactions that overlap and whose order"
@@ -295,7 +284,7 @@ class PostgresSource:
         def work(connection: Connection) -> Poll:
             known = {name: self._known.captured(connection, name, columns) for name, columns in tables.items()}
             told = self._moved(connection)
-            self._reader.begin(connection, f"{READ_ONE_SNAPSHOT}; SET LOCAL enable_seqscan = off", list(known.values()))
+            self._reader.begin(connection, READ_ONE_SNAPSHOT + PROBING, list(known.values()))
             span, moment, lsn = self._span(connection, after, list(known.values()))
             if told is not None:
                 span = replace(span, now=told, logged=True)
@@ -403,60 +392,40 @@ class PostgresSource:
         named = (*question.columns, *question.key, *(c.column for c in question.conditions))
         for start in range(0, max(question.keys.num_rows, 1), _KEYS_PER_STATEMENT):
 
-            def statement(tables: Mapping[TableName, PgTable], start: int = start) -> Asked:
+            def asked(tables: Mapping[TableName, PgTable], start: int = start) -> Asked:
                 table = tables[question.table]
                 columns = [table.columns[name] for name in question.columns]
                 schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
-                asked = answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT))
-                return Asked(asked, schema, _of(question.table, question.columns))
+                statement = answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT))
+                return Asked(statement, schema, _of(question.table, question.columns))
 
-            def looks(tables: Mapping[TableName, PgTable], start: int = start) -> Looks:
-                table = tables[question.table]
-                columns = [table.columns[name] for name in question.columns]
-                schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
-                two = answer_looks(table, question, columns, at, (start, _KEYS_PER_STATEMENT))
-                return _looked(two, schema, _of(question.table, question.columns))
-
-            if self._logged(question.table):
-                yield from self._reader.answers_by_log({question.table: named}, _INDEXES, looks)
-            else:
-                yield from self._reader.answers({question.table: named}, _PROBING, statement)
-
-    def _logged(self, table: TableName) -> bool:
-        """Whether its changes are told by the log, as far as is known; a reader that is wrong reads anew."""
-        with self._connections.borrow() as connection:
-            known = self._known.table(connection, table)
-        return known.capture is not None and known.capture.logged
+            yield from self._reader.answers({question.table: named}, PROBING, asked)
 
     def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
         """One statement for all tables; many keys in several, as in `ask`. Tables whose changes the log tells are asked
         one by one."""
         Snapshot.parse(at)
-        if any(self._logged(joined.table) for joined in question.tables):
-            yield from self._table_by_table(question, at)
-            return
         for start in range(0, max(question.keys.num_rows, 1), _KEYS_PER_STATEMENT):
 
-            def statement(tables: Mapping[TableName, PgTable], start: int = start) -> Asked:
+            def asked(tables: Mapping[TableName, PgTable], start: int = start) -> Asked:
                 of = [(question.tables[number].table, column) for number, column in question.told]
                 types = [tables[table].columns[column].type for table, column in of]
                 told = zip(question.columns, types, strict=True)
                 schema = pa.schema([(ORDINAL, pa.int64()), *told, (COUNT, pa.int64())])
-                asked = join_statement(tables, question, at, (start, _KEYS_PER_STATEMENT))
-                return Asked(asked, schema, dict(zip(question.columns, of, strict=True)))
+                statement = join_statement(tables, question, at, (start, _KEYS_PER_STATEMENT))
+                return Asked(statement, schema, dict(zip(question.columns, of, strict=True)))
 
-            yield from self._reader.answers(question.named(), _PROBING, statement)
+            try:
+                yield from self._reader.answers(question.named(), PROBING, asked)
+            except ByLog:
+                part = replace(question, keys=question.keys.slice(start, _KEYS_PER_STATEMENT))
+                for batch in one_by_one(part, lambda one: self.ask(one, at), self._kind):
+                    place = batch.schema.get_field_index(ORDINAL)
+                    yield batch.set_column(place, ORDINAL, pc.add(batch.column(place), start))
 
-    def _table_by_table(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
-        def answered(one: Question) -> pa.Table:
-            known = self.describe()[one.table]
-            fields = [pa.field(c.name, c.type) for name in one.columns for c in known.columns if c.name == name]
-            schema = pa.schema([pa.field(ORDINAL, pa.int64()), *fields, pa.field(COUNT, pa.int64())])
-            return pa.Table.from_batches(list(self.ask(one, at)), schema)
-
-        joined = table_by_table(question, answered)
-        if joined is not None and joined.num_rows:
-            yield from joined.to_batches()
+    def _kind(self, table: TableName, column: str) -> pa.DataType:
+        with self._connections.borrow() as connection:
+            return self._known.table(connection, table).columns[column].type
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         with self._connections.borrow() as connection:
@@ -470,30 +439,14 @@ class PostgresSource:
     ) -> Iterator[pa.RecordBatch]:
         Snapshot.parse(at)
 
-        def statement(tables: Mapping[TableName, PgTable]) -> Asked:
+        def asked(tables: Mapping[TableName, PgTable]) -> Asked:
             table = tables[chunk.table]
             wanted = [table.columns[name] for name in columns]
             schema = pa.schema([*_fields(wanted), (COUNT, pa.int64())])
             return Asked(scan_statement(table, chunk, wanted, at, conditions), schema, _of(chunk.table, columns))
 
-        def looks(tables: Mapping[TableName, PgTable]) -> Looks:
-            table = tables[chunk.table]
-            wanted = [table.columns[name] for name in columns]
-            schema = pa.schema([*_fields(wanted), (COUNT, pa.int64())])
-            return _looked(scan_looks(table, chunk, wanted, at, conditions), schema, _of(chunk.table, columns))
-
         named = (*columns, *(c.column for c in conditions))
-        if self._logged(chunk.table):
-            yield from self._reader.answers_by_log({chunk.table: named}, "", looks)
-        else:
-            yield from self._reader.answers({chunk.table: named}, READ, statement)
-
-
-Looks = tuple[Asked, Callable[[Snapshot], Asked]]
-
-
-def _looked(two: TwoLooks, schema: pa.Schema, of: Mapping[str, tuple[TableName, str]]) -> Looks:
-    return Asked(two.present(), schema, of), lambda shown: Asked(two.since(shown.text), schema, of)
+        yield from self._reader.answers({chunk.table: named}, "", asked)
 
 
 _KEY = "__key"

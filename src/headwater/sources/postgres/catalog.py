@@ -24,7 +24,6 @@ class PgCapture:
     shape: str
     fault: str | None
     logged: bool = False
-    """Whether the server's log tells its changes (`log.py`)."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,11 @@ class PgTable:
     partitioned: bool = False
     storage: str = ""
     capture: PgCapture | None = None
+
+    @property
+    def logged(self) -> bool:
+        """Whether the server's log tells its changes (`log.py`)."""
+        return self.capture is not None and self.capture.logged
 
     @property
     def identifier(self) -> sql.Identifier:

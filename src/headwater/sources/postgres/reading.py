@@ -20,7 +20,7 @@ from headwater.sources.postgres.csv import Misfit, misfit_advice, read_csv, read
 from headwater.sources.postgres.identity import KnownTables, may_have_moved
 from headwater.sources.postgres.log import Log
 from headwater.sources.postgres.snapshot import Snapshot
-from headwater.sources.postgres.sql import key_of
+from headwater.sources.postgres.sql import AsOf, key_of
 
 _TRIES = 4
 """How often a table that is altered while it is read is read anew."""
@@ -35,9 +35,13 @@ T = TypeVar("T")
 class Asked:
     """A statement, what its rows are, and which column of which table each of them is."""
 
-    statement: sql.Composable
+    statement: sql.Composable | AsOf
     schema: pa.Schema
     of: Mapping[str, tuple[TableName, str]]
+
+
+class ByLog(Exception):
+    """The log tells changes of these tables, which one statement cannot wait for."""
 
 
 class Reader:
@@ -61,70 +65,48 @@ class Reader:
     def answers(
         self,
         named: Mapping[TableName, Sequence[str]],
-        begin: str,
-        statement: Callable[[Mapping[TableName, PgTable]], Asked],
+        settings: str,
+        asked_of: Callable[[Mapping[TableName, PgTable]], Asked],
     ) -> Iterator[pa.RecordBatch]:
         """As `anew`, but given out as it comes: what tells that a table moved comes before its first row. `named` are
-        the tables and the columns of each that are read."""
+        the tables and the columns of each that are read. How a table is captured may change while a reader lives, so
+        it is looked at with everything else that the statement is made for: with each attempt."""
         for attempt in range(_TRIES):
             given = False
             with self._connections.borrow() as connection:
                 try:
                     tables = {name: self.known.captured(connection, name, columns) for name, columns in named.items()}
-                    asked = statement(tables)
-                    self.begin(connection, begin, list(tables.values()))
-                    with connection.cursor().copy(_copy(asked.statement)) as copy:
-                        for batch in read_csv(copy, asked.schema):
-                            yield batch
-                            given = True
-                    connection.execute("COMMIT")
-                    return
-                except Misfit as misfit:
-                    table, column = asked.of[misfit.column]
-                    raise self._unfit(tables[table], Misfit(column, misfit.value)) from None
-                except psycopg.Error as error:
-                    if given or attempt == _TRIES - 1 or not may_have_moved(error):
-                        raise
-                    self.known.forget(list(named))
-
-    def answers_by_log(
-        self,
-        named: Mapping[TableName, Sequence[str]],
-        begin: str,
-        statements: Callable[[Mapping[TableName, PgTable]], tuple[Asked, Callable[[Snapshot], Asked]]],
-    ) -> Iterator[pa.RecordBatch]:
-        """As `answers`, of a table that is captured by the log: what it holds, in one snapshot, and then the changes
-        that this snapshot shows, once they have been moved (`log.py`)."""
-        for attempt in range(_TRIES):
-            given = moved = False
-            with self._connections.borrow() as connection:
-                try:
-                    tables = {name: self.known.captured(connection, name, columns) for name, columns in named.items()}
-                    present, later = statements(tables)
-                    self.begin(connection, f"{READ_ONE_SNAPSHOT}{begin}", list(tables.values()))
-                    shown, lsn = shown_now(connection)
-                    for batch in self._told(connection, present, tables):
+                    asked, by_log = asked_of(tables), any(table.logged for table in tables.values())
+                    if by_log and not isinstance(asked.statement, AsOf):
+                        raise ByLog
+                    first = asked.statement
+                    if isinstance(first, AsOf):
+                        first = first.present() if by_log else first.at_once()
+                    how = READ_ONE_SNAPSHOT if by_log else READ
+                    self.begin(connection, how + settings, list(tables.values()))
+                    shown, lsn = shown_now(connection) if by_log else (None, None)
+                    for batch in self._told(connection, first, asked, tables):
                         yield batch
                         given = True
                     connection.execute("COMMIT")
                 except psycopg.Error as error:
                     if given or attempt == _TRIES - 1 or not may_have_moved(error):
                         raise
-                    moved = True
-            if not moved:
+                    self.known.forget(list(named))
+                    continue
+            if shown is not None and isinstance(asked.statement, AsOf):
                 self.log.move(lsn)
-                with self._connections.borrow() as connection:  # what tells that it moved is said to whoever asked
-                    self.begin(connection, f"{READ}{begin}", list(tables.values()))
-                    yield from self._told(connection, later(shown), tables)
+                with self._connections.borrow() as connection:  # if it has moved now, whoever asks must ask again
+                    self.begin(connection, READ + settings, list(tables.values()))
+                    yield from self._told(connection, asked.statement.since(shown.text), asked, tables)
                     connection.execute("COMMIT")
-                return
-            self.known.forget(list(named))
+            return
 
     def _told(
-        self, connection: Connection, asked: Asked, tables: Mapping[TableName, PgTable]
+        self, connection: Connection, statement: sql.Composable, asked: Asked, tables: Mapping[TableName, PgTable]
     ) -> Iterator[pa.RecordBatch]:
         try:
-            with connection.cursor().copy(_copy(asked.statement)) as copy:
+            with connection.cursor().copy(_copy(statement)) as copy:
                 yield from read_csv(copy, asked.schema)
         except Misfit as misfit:
             table, column = asked.of[misfit.column]

@@ -110,36 +110,35 @@ def split(table: PgTable, where: sql.Composable) -> sql.Composable:
 
 
 @dataclass(frozen=True)
-class TwoLooks:
-    """An as-of statement in two parts, for a table whose changes come after it: what is there, in a snapshot S; and
-    what of it came after the position, told later. `{S}` stands for S."""
+class AsOf:
+    """What a table held at a position: what is there now, `base`, less what came since, `later`. Where changes are told
+    with the rows, both are read at once; where the log tells them, in two looks (`log.py`)."""
 
     table: PgTable
     at: Position
     base: sql.Composable
     later: sql.Composable
 
+    def at_once(self) -> sql.Composable:
+        both = sql.SQL("{} UNION ALL {}").format(self.base, self.later)
+        return self._after(fresh(self.at), both)
+
     def present(self) -> sql.Composable:
+        """The first look, in a snapshot S."""
         return self._checked(self.base)
 
     def since(self, shown: str) -> sql.Composable:
-        """The changes that are in snapshot S and not in the position."""
+        """The second: the changes that are in S and not in the position."""
         seen = sql.SQL("c.xid < pg_snapshot_xmax({s}) AND pg_visible_in_snapshot(c.xid, {s})").format(s=snapshot(shown))
-        changes = split(self.table, sql.SQL("{} AND {}").format(fresh(self.at), seen))
-        return sql.SQL("WITH l AS MATERIALIZED ({}) {}").format(changes, self._checked(self.later))
+        return self._after(sql.SQL("{} AND {}").format(fresh(self.at), seen), self.later)
+
+    def _after(self, wanted: sql.Composable, rows: sql.Composable) -> sql.Composable:
+        return sql.SQL("WITH l AS MATERIALIZED ({}) {}").format(split(self.table, wanted), self._checked(rows))
 
     def _checked(self, rows: sql.Composable) -> sql.Composable:
         return sql.SQL("SELECT * FROM ({}) AS answer WHERE (SELECT {} AND {})").format(
             rows, alive(self.at), holds(self.at, self.table)
         )
-
-
-def _as_of(two: TwoLooks) -> sql.Composable:
-    table, at, base, later = two.table, two.at, two.base, two.later
-    return sql.SQL(
-        "WITH l AS MATERIALIZED ({split}) SELECT * FROM ({base} UNION ALL {later}) AS answer"
-        " WHERE (SELECT {alive} AND {holds})"
-    ).format(split=split(table, fresh(at)), base=base, later=later, alive=alive(at), holds=holds(at, table))
 
 
 def all_of(conditions: Sequence[sql.Composable]) -> sql.Composable:
@@ -155,13 +154,7 @@ def outputs_of(columns: Sequence[PgColumn], reference: Reference) -> sql.Composa
 
 def answer_statement(
     table: PgTable, question: Question, columns: Sequence[PgColumn], at: Position, part: tuple[int, int]
-) -> sql.Composable:
-    return _as_of(answer_looks(table, question, columns, at, part))
-
-
-def answer_looks(
-    table: PgTable, question: Question, columns: Sequence[PgColumn], at: Position, part: tuple[int, int]
-) -> TwoLooks:
+) -> AsOf:
     """`part` is (offset, length) in the question's keys. Where an index leads, LATERAL and OFFSET 0 hold the planner to
     one probe per key; where none does, it may choose its join."""
     keys = question.keys.slice(*part)
@@ -193,18 +186,12 @@ def answer_looks(
     later = sql.SQL("SELECT {}, {} -l.count FROM l JOIN {} ON {}").format(
         ordinal, outputs_of(columns, changed), unnested, wanted(changed)
     )
-    return TwoLooks(table, at, base, later)
+    return AsOf(table, at, base, later)
 
 
 def scan_statement(
     table: PgTable, chunk: Chunk, columns: Sequence[PgColumn], at: Position, conditions: Sequence[Condition]
-) -> sql.Composable:
-    return _as_of(scan_looks(table, chunk, columns, at, conditions))
-
-
-def scan_looks(
-    table: PgTable, chunk: Chunk, columns: Sequence[PgColumn], at: Position, conditions: Sequence[Condition]
-) -> TwoLooks:
+) -> AsOf:
     def wanted(reference: Reference) -> sql.Composable:
         return all_of([*_in_chunk(table, chunk, reference), *conditions_of(table, conditions, reference)])
 
@@ -213,7 +200,7 @@ def scan_looks(
     )
     changed = later_of(table)
     later = sql.SQL("SELECT {} -l.count FROM l WHERE {}").format(outputs_of(columns, changed), wanted(changed))
-    return TwoLooks(table, at, base, later)
+    return AsOf(table, at, base, later)
 
 
 def conditions_of(table: PgTable, conditions: Sequence[Condition], reference: Reference) -> list[sql.Composable]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from headwater.model.conditions import Condition, meets
-from headwater.model.joins import table_by_table
+from headwater.model.joins import one_by_one
 from headwater.model.names import TableName
 from headwater.model.source import COUNT, ORDINAL, Chunk, JoinQuestion, Question
 from headwater.sources.sqlite.files import Connection, quote
@@ -111,15 +111,10 @@ def answer(connection: Connection, table: Table, question: Question, at: int, na
 def answer_join(
     connection: Connection, tables: Mapping[TableName, Table], question: JoinQuestion, at: int, named: Named
 ) -> Iterator[pa.RecordBatch]:
-    def ask(asked: Question) -> pa.Table:
-        table = tables[asked.table]
-        fields = [(c, table.codec(c).type) for c in asked.columns]
-        schema = pa.schema([(ORDINAL, pa.int64()), *fields, (COUNT, pa.int64())])
-        return pa.Table.from_batches([b.cast(schema) for b in answer(connection, table, asked, at, named)], schema)
+    def ask(asked: Question) -> Iterator[pa.RecordBatch]:
+        return answer(connection, tables[asked.table], asked, at, named)
 
-    found = table_by_table(question, ask)
-    if found is not None:
-        yield from found.to_batches()
+    yield from one_by_one(question, ask, lambda table, column: tables[table].codec(column).type)
 
 
 def _needed(columns: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, ...]:
