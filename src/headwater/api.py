@@ -142,15 +142,18 @@ class Warehouse:
         progress: Progress | None = None,
         started: Callable[[Engine], None] | None = None,
         apply: bool = False,
+        without: Sequence[str] = (),
     ) -> Cut:
         """Load new views and maintain all of them, until stopped or caught up. Returns the last cut. Views whose files
-        were edited or deleted go on as they are, unless `apply` says that views/ counts."""
+        were edited or deleted go on as they are, unless `apply` says that views/ counts. `without`: sources that
+        catching up does not wait for."""
+        leave_out = [self.catalog.spec(name).name for name in without]
         self.catalog.recall_from(self.storage)
         with self.engine(progress) as engine:
             if started:
                 started(engine)
             self._start(engine, apply)
-            engine.run(until_caught_up)
+            engine.run(until_caught_up, leave_out)
             return engine.cut
 
     def _start(self, engine: Engine, apply: bool, build: bool = True) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from collections.abc import Iterator
 
 import pytest
 
 from .rigs import RIGS, Opener, Rig
 
-if importlib.util.find_spec(f"{__package__}.rig_postgres"):
-    importlib.import_module(f"{__package__}.rig_postgres")  # appends itself to RIGS
+for rig_of in ("postgres", "agent"):
+    importlib.import_module(f"{__package__}.rig_{rig_of}")  # appends itself to RIGS
 
 
 @pytest.fixture(params=RIGS)

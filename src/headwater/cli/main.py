@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headwater.cli import apply, capture, checking, demo, init, lab, mending, plan, reading, run, status
+from headwater.cli import agent, apply, capture, checking, demo, init, lab, mending, plan, reading, run, status
 from headwater.cli.errors import explained
 from headwater.cli.helptext import show_docstrings
 from headwater.cli.logs import start_log, taken_out
@@ -78,8 +78,9 @@ for panel, functions in {
     for function in functions:
         app.command(rich_help_panel=panel)(function)
 
-for commands in (app, lab.app):
+for commands in (app, lab.app, agent.app):
     show_docstrings(commands)
+app.add_typer(agent.app, name="agent", rich_help_panel=_RUN)
 app.add_typer(lab.app, name="lab", rich_help_panel="Understand")
 
 

@@ -16,6 +16,7 @@ import typer
 from headwater.cli.interrupt import SIGNALS, cancel_jobs
 from headwater.cli.options import HERE, Json, Project
 from headwater.cli.screen import busy
+from headwater.model.errors import UsageError
 from headwater.runtime.threads import left_behind
 
 if TYPE_CHECKING:
@@ -31,6 +32,14 @@ def run(
     apply: Annotated[
         bool, typer.Option("--apply", help="First make the maintained views those of views/, as 'apply' would.")
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="SOURCE",
+            help="With --until-caught-up: do not wait for this source, nor for views that read it; can be repeated.",
+        ),
+    ] = None,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
@@ -46,6 +55,8 @@ def run(
     from headwater.api import open_warehouse
     from headwater.cli.display import display_for
 
+    if without and not until_caught_up:
+        raise UsageError("--without is for --until-caught-up", "a run that goes on waits for nobody")
     warehouse = open_warehouse(project)
     display = display_for(sys.stdout, as_json, f"headwater run · {warehouse.config.folder.name}")
     try:
@@ -53,7 +64,7 @@ def run(
             warehouse.check_free()
             _ = warehouse.spark
         with display, Stoppable(display).listening() as watched:
-            cut = warehouse.run(until_caught_up, watched, watched.begin, apply)
+            cut = warehouse.run(until_caught_up, watched, watched.begin, apply, without or ())
             display.stopped(cut, "caught up" if until_caught_up and not watched.asked else "stopped")
     except KeyboardInterrupt:  # before the loop began, during a load, or the second time
         display.stopped(warehouse.cut(create=True), "interrupted")

@@ -11,7 +11,8 @@ That is a merge of the sources' orders, as far as it goes. It stops before a par
 **conflict**: g1 before g2 at one source and g2 before g1 at another. No number serves both, so one of them is given up:
 its parts are numbered separately, as any transactions, and that is reported. The same happens when a part does not
 come within `patience` seconds of the first (a late one is then numbered alone), and when the parts contradict each
-other. So nothing is held for ever: after `patience` every part at hand has passed or is given up.
+other. So nothing is held for ever: after `patience` every part at hand has passed or is given up. Sources that are away
+for long may be given more patience of their own.
 
 Held sources need no further poll: if each of them waits for a part that lies behind what another one holds, their
 orders conflict; otherwise the missing part is at a source that holds nothing, and is polled.
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -82,8 +84,8 @@ _Parts = Mapping[SourceName, list[_Part]]
 class Assembly:
     """Remembers between calls when an id was first seen, and which ids were given up. Any clock will do that rises."""
 
-    def __init__(self, patience: float) -> None:
-        self.patience = patience
+    def __init__(self, patience: float, own: Mapping[SourceName, float] = MappingProxyType({})) -> None:
+        self.patience, self._own = patience, own
         self._since: dict[str, float] = {}
         self._waiting: list[Waiting] = []
         self._given_up: dict[str, set[SourceName]] = {}
@@ -146,9 +148,14 @@ class Assembly:
         wanted = min(stated)
         if len(parts) > wanted:
             return Kind.DISAGREE, f"it has parts at {len(parts)} sources ({here}) and says {wanted}"
-        if len(parts) < wanted and now - since >= self.patience:
-            return Kind.MISSING, f"{len(parts)} of {wanted} parts came within {self.patience:g} s ({here})"
+        patience = self._patience(parts)
+        if len(parts) < wanted and now - since >= patience:
+            return Kind.MISSING, f"{len(parts)} of {wanted} parts came within {patience:g} s ({here})"
         return None
+
+    def _patience(self, parts: Iterable[SourceName]) -> float:
+        """A part that is missing may be at any source that has told none: the most patient of them counts."""
+        return max([self.patience, *(seconds for source, seconds in self._own.items() if source not in parts)])
 
     def _give_up(self, global_id: str, kind: Kind, why: str, parts: Iterable[SourceName]) -> PartReport:
         self._given_up[global_id] = set(parts)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from headwater.integrator.numbering import Numbered, column_order
 from headwater.model.changelog import SEQ
-from headwater.model.errors import WarehouseError
+from headwater.model.errors import HistoryGone, WarehouseError
 from headwater.model.names import Position, Seq, SourceName, TableName
 from headwater.storage import Storage
 from headwater.storage.records import decode, encode
@@ -153,12 +153,21 @@ class Journal:
         return None if text is None else _segment(decode(text, _Manifest, self._storage.uri(name)))
 
 
-def read_changes(storage: Storage, segments: Sequence[Segment], table: TableName, lo: int, hi: int) -> pa.Table | None:
-    """The changes of one table in (lo, hi]: its columns, COUNT, SEQ; None if there are none."""
+def read_changes(
+    storage: Storage, segments: Sequence[Segment], table: TableName, lo: int, hi: int, columns: Sequence[str] = ()
+) -> pa.Table | None:
+    """The changes of one table in (lo, hi]: its columns, COUNT, SEQ; None if there are none. An error if one of
+    `columns` was not taken in with some of them, because no view that ran used it then."""
     parts = []
     for segment in segments:
         if table in segment.tables:
             rows = storage.read_arrow(f"{segment.folder}/{segment.tables[table][0]}")
+            if missing := [name for name in columns if name not in rows.schema.names]:
+                raise HistoryGone(
+                    f"changes of {table} after state {segment.lo} were taken in without its column {missing[0]}, which "
+                    "no view that ran used then",
+                    "'headwater apply' loads the view again",
+                )
             parts.append(rows if segment.lo >= lo and segment.hi <= hi else within(rows, lo, hi))
     return pa.concat_tables(parts, promote_options="permissive") if parts else None
 

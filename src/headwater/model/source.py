@@ -58,7 +58,7 @@ TRANSACTIONS = pa.schema(
 )
 
 __all__ = [
-    "ASK", "CAPTURE", "COUNT", "DELAY", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
+    "ASK", "CAPTURE", "COUNT", "DELAY", "MISSING", "ORDINAL", "PARTS", "SEQ", "TRANSACTIONS", "UNFIT",
     "Capture", "Chunk", "CommitTimes", "JoinQuestion", "Joined", "Poll", "Question", "Source", "SourceSpec",
 ]  # fmt: skip
 
@@ -70,6 +70,9 @@ ASK = "ask"
 
 CAPTURE = "capture"
 """The option that says how changes are seen: "triggers", "log", or "auto"."""
+
+PARTS = "parts_seconds"
+"""The option that says how long the parts of a global transaction wait for this source's."""
 
 DELAY = "delay_ms"
 """The option that makes every question take longer, by so many milliseconds."""
@@ -107,6 +110,11 @@ class SourceSpec:
     def says_capture(self) -> bool:
         """Whether the project says it, or leaves it as it is."""
         return CAPTURE in dict(self.options)
+
+    @property
+    def parts_seconds(self) -> float:
+        """How long others wait for its part of a global transaction; 0: no longer than for any."""
+        return float(dict(self.options).get(PARTS, 0))
 
     @property
     def owner_label(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
@@ -41,7 +41,7 @@ from headwater.runtime.commit.retention import Retention
 from headwater.runtime.intake.integration import Intakes, Integration
 from headwater.runtime.intake.load_point import POINT, saved_point
 from headwater.runtime.intake.looking import Looking
-from headwater.runtime.intake.pollers import Pollers, PollScope
+from headwater.runtime.intake.pollers import Poller, Pollers, PollScope
 from headwater.runtime.intake.reception import Reception
 from headwater.runtime.intake.schema_watch import MEND, SchemaWatch
 from headwater.runtime.intake.trimming import Trimming
@@ -119,7 +119,8 @@ class Engine:
         self._looking = Looking(self._catalog)
         self._watch = SchemaWatch(self._looking, pools["watch"], clock)
         self._pollers = Pollers(lambda source: connect(self._catalog.spec(source)), pools["poll"], clock)
-        intakes = Intakes(config.batch_changes, config.poll_seconds, config.parts_seconds)
+        own = {name: spec.parts_seconds for name, spec in config.sources.items() if spec.parts_seconds}
+        intakes = Intakes(config.batch_changes, config.poll_seconds, config.parts_seconds, own)
         self._integration = Integration(self._pollers, journal, intakes, same_warehouse, clock)
         self._halting = Halting(self._watch, schedule, ledger, meter, clock)
         reception = Reception(
@@ -266,26 +267,33 @@ class Engine:
 
     # ------------------------------------------------------------------- loop
 
-    def run(self, until_caught_up: bool = False) -> None:
-        """Maintain until stopped, or until nothing is left to do."""
+    def run(self, until_caught_up: bool = False, without: Collection[SourceName] = ()) -> None:
+        """Maintain until stopped, or until nothing is left to do; `without` waiting for these sources."""
         if until_caught_up:
-            self.catch_up()
+            self.catch_up(without=without)
             self._chores.finish()
             return
         while not self._stopping:
             self.step()
 
-    def catch_up(self, patience: float = 30.0) -> None:
-        """Until everything that had happened at the sources by now is visible, and every view is built."""
+    def catch_up(self, patience: float = 30.0, without: Collection[SourceName] = ()) -> None:
+        """Until everything that had happened at the sources by now is visible, and every view is built; `without`
+        waiting for these sources and for the views that read them."""
         entered, wanted = self._clock.monotonic(), None
         self._hurry = self._must_build = True
         try:
             while not self._stopping:
                 self.advance()
-                self._give_up(patience)
-                if wanted is None and all(self._drained(poller.name, entered) for poller in self._pollers):
+                needed = [poller for poller in self._pollers if poller.name not in without]
+                self._give_up(needed, patience)
+                if wanted is None and all(self._drained(poller.name, entered) for poller in needed):
                     wanted = self._merging.numbered
-                if wanted is not None and self._reaches(wanted) and not self._building.busy and not self._serving.busy:
+                if (
+                    wanted is not None
+                    and self._reaches(wanted, without)
+                    and not self._building.busy
+                    and not self._serving.busy
+                ):
                     self._ledger.show_quiet()
                     return
                 self._wait()
@@ -321,9 +329,9 @@ class Engine:
         told = poller.answered_at >= since and not poller.state.more and not self._integration.holds(source)
         return told or not self._watch.columns(source)
 
-    def _reaches(self, seq: Seq) -> bool:
+    def _reaches(self, seq: Seq, without: Collection[SourceName]) -> bool:
         """Whether every live view could show this transaction, and nothing of it is still on its way."""
-        live = self._ledger.live_views()
+        live = [view for view in self._ledger.live_views() if not set(view.plan.sources) & set(without)]
         frontiers = {v: self._merging.frontier(v.key) for v in live}
         shown = [self._ledger.shown(v.name).seq if at is None else at for v, at in frontiers.items()]
         return min(shown, default=seq) >= seq
@@ -435,8 +443,8 @@ class Engine:
         else:
             time.sleep(min(0.05, self._config.poll_seconds / 4))
 
-    def _give_up(self, patience: float) -> None:
-        for poller in self._pollers:
+    def _give_up(self, pollers: Iterable[Poller], patience: float) -> None:
+        for poller in pollers:
             gone = self._clock.time() - poller.state.since > patience
             if poller.state.state != "ok" and gone and self._watch.columns(poller.name):
                 raise SourceUnavailable(

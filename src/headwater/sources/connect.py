@@ -32,6 +32,12 @@ def _delta(spec: SourceSpec) -> Source:
     return DeltaSource(spec)
 
 
+def _agent(spec: SourceSpec) -> Source:
+    from headwater.sources.agent.adapter import AgentSource
+
+    return AgentSource(spec)
+
+
 def _clock(spec: SourceSpec) -> Source:
     from headwater.sources.clock import ClockSource
 
@@ -43,6 +49,7 @@ ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
     "postgres": _postgres,
     "sqlite": _sqlite,
     "delta": _delta,
+    "agent": _agent,
     "memory": _memory,
     "clock": _clock,
 }

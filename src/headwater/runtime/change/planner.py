@@ -32,7 +32,7 @@ class ProjectPlanner:
     def plan(self, request: Request) -> Planned:
         if request.kind == "resume":
             return Planned(request)
-        config = owned(load_config(self._config.folder), self._identity)
+        config = owned(load_config(self._config.folder), self._identity, self._storage)
         catalog, cut = SourceCatalog(config), self._ledger.cut
         try:
             if request.kind == "apply":

@@ -134,6 +134,8 @@ class Survey:
                 continue
             try:
                 self._catalog.source(source).check(positions[source], sorted(used))
+            except AWAY:
+                continue  # it went away while we looked: its poller looks again
             except HeadwaterError as error:
                 lost[source] = halt_by(error)
             generation = found.generations[source]

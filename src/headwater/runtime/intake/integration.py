@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from headwater.integrator.global_transactions import Assembly, Waiting
 from headwater.integrator.journal import Journal, Segment
@@ -46,6 +47,8 @@ class Intakes:
     limit: int
     pause: float
     parts_seconds: float
+    own_parts_seconds: Mapping[SourceName, float] = MappingProxyType({})
+    """Of sources that are waited for longer."""
 
 
 class Integration:
@@ -57,7 +60,7 @@ class Integration:
     ) -> None:
         self._pollers, self._journal, self._settings = pollers, journal, settings
         self._guard, self._clock = guard, clock
-        self._assembly = Assembly(settings.parts_seconds)
+        self._assembly = Assembly(settings.parts_seconds, settings.own_parts_seconds)
         self._torn: deque[str] = deque(maxlen=5)
         self._polls: dict[SourceName, Poll] = {}
         self._arrived = 0.0

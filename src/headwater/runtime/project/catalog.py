@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.model.errors import ConfigError, SourceUnavailable, UnknownName, ViewSqlError
@@ -26,8 +26,8 @@ AWAY = (SourceUnavailable, ConfigError)
 class SourceCatalog:
     """Connects lazily and remembers what each source said of its tables."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, open_hub: Callable[[], None] = lambda: None) -> None:
+        self._config, self._open_hub = config, open_hub
         self._sources: dict[SourceName, Source] = {}
         self._tables: dict[SourceName, Mapping[TableName, TableSchema]] = {}
         self._memory: Storage | None = None
@@ -61,7 +61,7 @@ class SourceCatalog:
 
     def another(self) -> SourceCatalog:
         """The same sources through connections of its own: an adapter serves one thread at a time."""
-        return SourceCatalog(self._config)
+        return SourceCatalog(self._config, self._open_hub)
 
     def spec(self, name: str) -> SourceSpec:
         """How a source is reached, as the project says now."""
@@ -79,6 +79,8 @@ class SourceCatalog:
     def source(self, name: str) -> Source:
         spec = self.spec(name)
         if spec.name not in self._sources:
+            if spec.url.startswith("agent://"):
+                self._open_hub()
             self._sources[spec.name] = connect(spec)
         return self._sources[spec.name]
 

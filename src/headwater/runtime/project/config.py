@@ -17,9 +17,11 @@ from typing import Any
 
 import msgspec
 
+from headwater.hub.settings import HubSettings
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import CLOCK, SourceName
 from headwater.model.source import SourceSpec
+from headwater.runtime.project.hub_config import hub_settings
 from headwater.runtime.project.settings import (
     SECTIONS,
     TRUTH,
@@ -64,6 +66,7 @@ class Config:
     groups: int = _VIEWS.groups
     spark_master: str = _SPARK.master
     spark_options: Mapping[str, str] = field(default_factory=dict)
+    hub: HubSettings | None = None
 
     @property
     def unasked(self) -> frozenset[SourceName]:
@@ -115,7 +118,13 @@ def load_config(start: Path | str = ".") -> Config:
     sources = _sources(raw, path)
     if _mention_the_present(views):
         sources.setdefault(CLOCK, clock_spec(values.get("tick_seconds", _RUN.tick_seconds)))
-    return Config(folder=folder, sources=sources, warehouse=warehouse, views=views, **values)
+    hub = hub_settings(found["hub"], folder) if "hub" in raw else None
+    if hub is None and (far := [name for name, spec in sources.items() if spec.url.startswith("agent://")]):
+        raise ConfigError(
+            f"source {far[0]} in {path} has an agent, and there is no hub that it could connect to",
+            "add a section [hub]: it listens on this machine only, unless it says otherwise",
+        )
+    return Config(folder=folder, sources=sources, warehouse=warehouse, views=views, hub=hub, **values)
 
 
 def clock_spec(seconds: float) -> SourceSpec:

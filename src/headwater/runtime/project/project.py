@@ -15,6 +15,7 @@ from headwater.warehouse.format import check_format, claim, identity_of
 
 if TYPE_CHECKING:  # the parser is imported by those who parse: reading must answer at once
     from headwater.algebra.view import ViewDefinition
+    from headwater.hub.serving import OpenHub
 
 
 class Project:
@@ -22,15 +23,31 @@ class Project:
 
     def __init__(self, config: Config) -> None:
         self.storage = Storage(config.warehouse)
-        self.config = owned(config, identity_of(self.storage))
+        self.config = owned(config, identity_of(self.storage), self.storage)
         self.cuts = CutLog(self.storage)
-        self.catalog = SourceCatalog(self.config)
+        self.catalog = SourceCatalog(self.config, self.open_hub)
+        self._hub: OpenHub | None = None
         self._views: dict[ViewName, ViewDefinition] | None = None
 
     def claim(self) -> None:
         """Give the warehouse its identity, by which the sources know us: before anything is installed or written."""
-        self.config = owned(self.config, claim(self.storage))
+        self.config = owned(self.config, claim(self.storage), self.storage)
         self.catalog.adopt(self.config)
+
+    def open_hub(self) -> None:
+        """Let agents connect, unless another process of the project lets them already."""
+        if self.config.hub is None or self._hub is not None:
+            return
+        from headwater.hub.serving import open_hub
+
+        self._hub = open_hub(self.storage, claim(self.storage), self.config.hub)
+
+    def close(self) -> None:
+        """Let go of the sources, and of the agents."""
+        self.catalog.close()
+        if self._hub is not None:
+            self._hub.close()
+            self._hub = None
 
     def views(self) -> dict[ViewName, ViewDefinition]:
         """The views of the project's SQL files, resolved against its sources."""

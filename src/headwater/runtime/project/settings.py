@@ -108,6 +108,22 @@ class SparkSettings(Struct, frozen=True):
     ] = msgspec.field(default_factory=dict)
 
 
+class HubSection(Struct, frozen=True):
+    """[hub]"""
+
+    listen: Annotated[str, Meta(min_length=1, description="where agents connect to: host:port")] = "127.0.0.1:7437"
+    address: Annotated[str, Meta(description="how agents reach it, if not as it listens: https://hub.example:7437")] = (
+        ""
+    )
+    certificate: Annotated[
+        str, Meta(description="a PEM file, with its chain; needed where others than this machine connect")
+    ] = ""
+    key: Annotated[str, Meta(description="the PEM file of its private key")] = ""
+    authority: Annotated[
+        str, Meta(description="a PEM file that the certificate is proven by, if this machine does not know it")
+    ] = ""
+
+
 TRUTH = "true | false"
 
 SECTIONS: dict[str, type[Struct]] = {
@@ -115,7 +131,12 @@ SECTIONS: dict[str, type[Struct]] = {
     "views": ViewsSettings,
     "run": RunSettings,
     "spark": SparkSettings,
+    "hub": HubSection,
 }
+
+
+_ONLY_IF_SAID = {"hub": "for databases that nobody can reach: their agents connect to it"}
+"""Sections that are nothing unless they are there."""
 
 
 class Setting(Struct, frozen=True):
@@ -157,7 +178,8 @@ def commented() -> str:
     """The sections of a headwater.toml that shows every setting at its default."""
     lines: list[str] = []
     for section in SECTIONS:
-        lines += ["", f"[{section}]"]
+        heading = f"[{section}]"
+        lines += ["", f"{f'# {heading}':<37}# {_ONLY_IF_SAID[section]}" if section in _ONLY_IF_SAID else heading]
         for setting in (s for s in settings() if s.section == section):
             if setting.default == {}:
                 lines += [f"{f'# [{section}.{setting.name}]':<37}# {setting.about}", f"# {setting.example}"]

@@ -4,6 +4,9 @@
     kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
     ask = false                 never asked once views over it are loaded: what they need of it is kept beside them
     capture = "log"             how a PostgreSQL server's changes are seen: "triggers" (as it is), "log", "auto"
+    questions = "visit"         of a database with an agent (agent://NAME): they wait until it is there; "copy": none is
+                                asked once views over it are loaded, what they need of it is kept beside them
+    parts_seconds = 86400       how long the parts of a global transaction wait for the one here
     delay_ms = 20               every question takes so much longer: to see what a source far away would cost
 
 A variable in the user, password, host or database part of a url may hold any characters: it is percent-encoded here.
@@ -21,15 +24,16 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
-from headwater.model.source import ASK, CAPTURE, DELAY, MISSING, SourceSpec
+from headwater.model.source import ASK, CAPTURE, DELAY, MISSING, PARTS, SourceSpec
 from headwater.runtime.project.secrets import remember
 
-SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "memory")
+SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "agent", "memory")
 FILES = ("sqlite", "delta")
 SERVERS = ("postgresql", "postgres")
+QUESTIONS = "questions"
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
-_KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, DELAY)
+_KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, QUESTIONS, PARTS, DELAY)
 _ENCODE = "write it percent-encoded (@ is %40, / is %2F, : is %3A), or give it as a setting of its own: password = …"
 
 
@@ -55,7 +59,12 @@ def source_spec(name: str, settings: Any, path: Path) -> SourceSpec:
         _check(url, scheme, settings, where)
     if scheme in FILES:
         url = f"{scheme}:///{path.parent / url.removeprefix(f'{scheme}:///')}"  # four slashes: an absolute path
-    own = (*_asked(settings, where), *_capture(settings, scheme, where), *_delay(settings, where))
+    own = (
+        *_asked(settings, scheme, where),
+        *_capture(settings, scheme, where),
+        *_number(settings, PARTS, where),
+        *_number(settings, DELAY, where),
+    )
     options = (*parts.items(), *own, *((MISSING, variable) for variable in dict.fromkeys(missing)))
     return SourceSpec(SourceName(name), url, options)
 
@@ -124,7 +133,7 @@ def _secrets(url: str) -> list[str]:
 def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> None:
     said = "url" if "url" in settings else "kind"
     if scheme not in SCHEMES:
-        raise UnknownName("kind of source", scheme, SCHEMES[:4], f"in the {said} of {where}")
+        raise UnknownName("kind of source", scheme, SCHEMES[:5], f"in the {said} of {where}")
     kind = settings.get("kind", scheme)
     if kind != scheme and not (kind in SERVERS and scheme in SERVERS):
         raise ConfigError(f"the kind of {where} is not that of its url", "leave out kind: the url says it")
@@ -142,8 +151,16 @@ def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> No
         raise ConfigError(f"the url of {where} has an @ or a / that must be encoded, in the password perhaps", _ENCODE)
 
 
-def _asked(settings: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
-    said = settings.get(ASK, True)
+_QUESTIONS = ("copy", "visit")
+
+
+def _asked(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple[str, str]]:
+    how = settings.get(QUESTIONS, "copy" if scheme == "agent" else "visit")
+    if how not in _QUESTIONS:
+        raise UnknownName(QUESTIONS, str(how), _QUESTIONS, f"in {where}")
+    if QUESTIONS in settings and scheme != "agent":
+        raise ConfigError(f"{QUESTIONS} in {where} is for agents", f"write {ASK} = false to keep what is needed of it")
+    said = settings.get(ASK, how == "visit")
     if not isinstance(said, bool):
         raise ConfigError(f"{ASK} in {where} must be true or false", "correct it")
     return [] if said else [(ASK, "false")]
@@ -158,18 +175,21 @@ def _capture(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple
     said = settings[CAPTURE]
     if said not in _CAPTURES:
         raise UnknownName(CAPTURE, str(said), _CAPTURES, f"in {where}")
-    if scheme not in SERVERS and said == "log":
+    if scheme not in (*SERVERS, "agent") and said == "log":
         raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source has no log to read", "leave it out")
     return [(CAPTURE, said)]
 
 
-def _delay(settings: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
-    if DELAY not in settings:
+_LIMITS = {DELAY: ("milliseconds", 60_000), PARTS: ("seconds", 31_536_000)}
+
+
+def _number(settings: Mapping[str, Any], key: str, where: str) -> list[tuple[str, str]]:
+    if key not in settings:
         return []
-    said = settings[DELAY]
-    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= 60_000:
-        raise ConfigError(f"{DELAY} in {where} must be a number of milliseconds from 0 to 60000", "correct it")
-    return [(DELAY, str(said))]
+    said, (unit, most) = settings[key], _LIMITS[key]
+    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= most:
+        raise ConfigError(f"{key} in {where} must be a number of {unit} from 0 to {most}", "correct it")
+    return [(key, str(said))]
 
 
 def _part(key: str, value: Any, where: str, missing: list[str]) -> str:

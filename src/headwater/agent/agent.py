@@ -1,0 +1,225 @@
+"""An agent: beside a database that nobody can reach, it asks its hub for work and does it.
+
+    start ──▶ work ──▶ perform, with the adapter of its database ──▶ answer ──▶ work …
+          └─▶ a sign of life every few seconds: what is being worked on, what waits
+
+It keeps nothing but its ticket. What is to be told waits in the database's own capture; the hub says from which
+position on, and what may be forgotten, when it has made durable what it was told (decision 23). So it may be killed,
+cut off or put to sleep at any moment, for a second or for a week.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import metadata
+
+from headwater.agent.joining import AgentSettings
+from headwater.agent.line import HubLine, NotStarted, Work
+from headwater.agent.state import AgentState, Told, read_state, write_state
+from headwater.model.errors import HeadwaterError, SourceRefused, SourceUnavailable
+from headwater.model.names import Position, SourceName
+from headwater.model.source import Source, SourceSpec
+from headwater.sources import connect
+from headwater.sources.agent.calls import Call, perform, read_call
+from headwater.sources.agent.frames import together
+
+log = logging.getLogger(__name__)
+
+WORKERS = 4
+"""Calls that are performed at once."""
+LIFE_SECONDS = 5.0
+COUNT_SECONDS = 30.0
+"""So often it is counted how much waits."""
+LONGEST_PAUSE = 5.0
+"""No agent waits longer before it tries again to reach its hub."""
+
+Say = Callable[[str], None]
+
+
+class Agent:
+    """`say` tells a person what happens."""
+
+    def __init__(self, settings: AgentSettings, say: Say = lambda text: None) -> None:
+        self._settings, self._say = settings, say
+        self._instance = secrets.token_hex(8)
+        self._line = HubLine(settings, WORKERS + 2)
+        self._stopping = threading.Event()
+        self._started = threading.Event()
+        self._working_on: dict[int, str] = {}
+        self._guard = threading.Lock()
+        self._connected: bool | None = None
+        self._refused: HeadwaterError | None = None
+        self._state = read_state(settings.folder)
+        self._told: Told | None = None
+        self._counting = Adapters(settings)
+        self._counted_at = 0.0
+        self._waits: int | None = None
+        self._near = False
+
+    def check(self) -> None:
+        """Can the database be reached? Says it before anything begins."""
+        source = connect(SourceSpec(SourceName(self._settings.name), self._settings.database))
+        try:
+            source.describe()
+        finally:
+            source.close()
+
+    def run(self) -> None:
+        """Until stopped; raises what no trying again can mend."""
+        threads = [threading.Thread(target=self._work, name=f"work {n}", daemon=True) for n in range(WORKERS)]
+        for thread in threads:
+            thread.start()
+        try:
+            self._live()
+        finally:
+            self._stopping.set()
+            if self._started.is_set():
+                try:
+                    self._line.stop(self._instance, self._about())
+                except HeadwaterError as error:
+                    log.info("no good-bye: %s", error.what)
+            self._line.close()
+        if self._refused is not None:
+            raise self._refused
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    # ── signs of life ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _live(self) -> None:
+        pause = 0.25
+        while not self._stopping.is_set():
+            self._count()
+            try:
+                if not self._started.is_set():
+                    self._start()
+                else:
+                    with self._guard:
+                        working_on = list(self._working_on)
+                    self._line.life(self._instance, working_on, self._about())
+                self._reached(True)
+                pause = 0.25
+                self._stopping.wait(LIFE_SECONDS)
+                continue
+            except NotStarted:
+                self._started.clear()
+                continue
+            except SourceRefused as error:
+                self._refuse(error)
+            except SourceUnavailable as error:
+                self._started.clear()  # the hub may have forgotten us, or be another process
+                self._reached(False, error.what)
+            self._stopping.wait(pause)
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+    def _start(self) -> None:
+        """Show the ticket, bring the next one; it is written down before anything is done with it."""
+        following = secrets.token_hex(16)
+        self._line.start(self._instance, self._state.ticket, following, self._about())
+        self._remember(replace(self._state, ticket=following))
+        self._started.set()
+
+    def _remember(self, state: AgentState) -> None:
+        self._state = state
+        write_state(self._settings.folder, state)
+
+    def _reached(self, reached: bool, why: str = "") -> None:
+        if reached != self._connected:
+            self._connected = reached
+            self._say("connected to the hub" if reached else f"{why}; changes wait in the database until it is back")
+
+    def _count(self) -> None:
+        """How much waits, now and then; a person is told before it becomes too much."""
+        told = self._told
+        if told is not None and told != self._state.told:
+            self._remember(replace(self._state, told=told))
+        told = self._state.told
+        if told is None or (time.monotonic() - self._counted_at < COUNT_SECONDS and self._counted_at):
+            return
+        self._counted_at = time.monotonic()
+        try:
+            source = self._counting.of(Call(told.source, told.options, "waiting", (), {}))
+            self._waits = source.waiting(Position(told.position))
+        except HeadwaterError as error:
+            log.info("how much waits cannot be counted: %s", error.what)
+            return
+        limit, near = self._settings.log_limit, self._waits > self._settings.log_limit * 0.8
+        if near and not self._near:
+            self._say(
+                f"{self._waits:,} changes wait to be told (log_limit is {limit:,}): the database keeps them all until "
+                "the hub was reached"
+            )
+        self._near = near
+
+    def _refuse(self, error: HeadwaterError) -> None:
+        self._refused = error
+        self._stopping.set()
+
+    def _about(self) -> dict[str, object]:
+        about: dict[str, object] = {
+            "version": metadata.version("headwater"),
+            "database": self._settings.database.partition(":")[0],
+        }
+        if self._waits is not None:
+            about["waits"] = self._waits
+        return about
+
+    # ── work ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _work(self) -> None:
+        """One thread: an adapter serves one thread at a time, so each has its own."""
+        adapters = Adapters(self._settings)
+        while not self._stopping.is_set():
+            if not self._started.wait(0.2):
+                continue
+            try:
+                work = self._line.work(self._instance)
+                if work is not None:
+                    self._perform(work, adapters)
+            except NotStarted:
+                self._started.clear()
+            except SourceRefused as error:
+                self._refuse(error)
+            except SourceUnavailable as error:
+                log.info("%s", error.what)
+                self._stopping.wait(0.5)
+        adapters.close()
+
+    def _perform(self, work: Work, adapters: Adapters) -> None:
+        call = read_call(work.body)
+        with self._guard:
+            self._working_on[work.number] = call.operation
+        begun = time.monotonic()
+        try:
+            self._line.answer(work.number, together(perform(call, adapters.of)))
+            if call.operation == "poll":
+                self._told = Told(call.source, call.options, call.arguments[0])
+        finally:
+            with self._guard:
+                del self._working_on[work.number]
+            log.debug("%s for %s took %.3f s", call.operation, call.source, time.monotonic() - begun)
+
+
+class Adapters:
+    """The database, once for each project that asks: they know each other's capture by their owners."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        self._settings = settings
+        self._open: dict[tuple[object, ...], Source] = {}
+
+    def of(self, call: Call) -> Source:
+        key = (call.source, call.options)
+        if key not in self._open:
+            spec = SourceSpec(SourceName(call.source), self._settings.database, call.options)
+            self._open[key] = connect(spec)
+        return self._open[key]
+
+    def close(self) -> None:
+        for source in self._open.values():
+            source.close()

@@ -1,0 +1,115 @@
+"""The agent's line to its hub: it only ever connects outwards."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import urllib3
+
+from headwater.agent.joining import AgentSettings
+from headwater.model.errors import HeadwaterError, SourceRefused, SourceUnavailable
+from headwater.sources.agent.line import refusal, trusting
+
+_QUICK = urllib3.Timeout(connect=5, read=15)
+_LONG = urllib3.Timeout(connect=5, read=60)
+
+
+class NotStarted(HeadwaterError):
+    """The hub does not know that this agent runs: it was opened anew."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A call to perform."""
+
+    number: int
+    body: bytes
+
+
+class HubLine:
+    """Used by all threads of an agent."""
+
+    def __init__(self, settings: AgentSettings, lines: int) -> None:
+        self._base = f"{settings.hub}/agents/{settings.name}"
+        self._headers = {"Authorization": f"Bearer {settings.token}"}
+        context = trusting(settings.authority) if settings.hub.startswith("https:") else None
+        self._pool = urllib3.PoolManager(1, maxsize=lines, ssl_context=context)
+
+    def start(self, instance: str, ticket: str, following: str, about: dict[str, Any]) -> None:
+        self._post("start", {"instance": instance, "ticket": ticket, "next": following, "about": about})
+
+    def life(self, instance: str, working_on: list[int], about: dict[str, Any]) -> None:
+        self._post("life", {"instance": instance, "working_on": working_on, "about": about})
+
+    def stop(self, instance: str, about: dict[str, Any]) -> None:
+        self._post("stop", {"instance": instance, "about": about})
+
+    def work(self, instance: str) -> Work | None:
+        response = self._post("work", {"instance": instance}, _LONG)
+        if response.status == 204:
+            return None
+        return Work(int(response.headers["X-Call"]), response.data)
+
+    def answer(self, number: int, pieces: Iterator[bytes]) -> None:
+        """Tell an answer; whether anybody still wants it is for the hub to know."""
+        with self._explained():
+            response = self._pool.request(
+                "POST", f"{self._base}/answers/{number}", body=pieces, chunked=True, headers=self._headers,
+                timeout=_LONG, retries=False, redirect=False,
+            )  # fmt: skip
+        _check(response, allowed=(204, 410))
+
+    def _post(self, door: str, said: dict[str, Any], timeout: urllib3.Timeout = _QUICK) -> urllib3.BaseHTTPResponse:
+        with self._explained():
+            response = self._pool.request(
+                "POST", f"{self._base}/{door}", body=msgspec.json.encode(said), headers=self._headers,
+                timeout=timeout, retries=False, redirect=False,
+            )  # fmt: skip
+        return _check(response, allowed=(200, 204))
+
+    def _explained(self) -> _Explained:
+        return _Explained(self._base.partition("/agents/")[0])
+
+    def close(self) -> None:
+        self._pool.clear()
+
+
+class _Explained:
+    """Makes of a driver's errors what an agent understands."""
+
+    def __init__(self, hub: str) -> None:
+        self._hub = hub
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, urllib3.exceptions.SSLError | ssl.SSLError):
+            raise SourceRefused(
+                f"the hub at {self._hub} cannot prove who it is: {_reason(error)}",
+                'name the file with its certificate: authority = "hub.pem" in agent.toml, or renew the certificate',
+            ) from error
+        if isinstance(error, urllib3.exceptions.HTTPError | OSError):
+            raise SourceUnavailable(
+                f"the hub at {self._hub} does not answer ({type(error).__name__})", "it is tried again"
+            ) from error
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error)
+    return "its certificate has expired" if "expired" in text else text.partition("(_ssl")[0][-160:].strip()
+
+
+def _check(response: urllib3.BaseHTTPResponse, allowed: tuple[int, ...]) -> urllib3.BaseHTTPResponse:
+    if response.status in allowed:
+        return response
+    said = refusal(response.data)
+    if response.status == 409:
+        raise NotStarted(said.what, said.fix)
+    if response.status in (401, 403):
+        raise SourceRefused(said.what, said.fix)
+    raise SourceUnavailable(said.what, said.fix)

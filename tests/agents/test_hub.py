@@ -1,0 +1,302 @@
+"""The hub's doors: who may pass, what is refused, and what an agent that dies leaves behind."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+
+from headwater.agent.agent import Agent
+from headwater.agent.joining import Invitation, read_settings
+from headwater.agent.line import HubLine
+from headwater.agent.state import FILE as STATE
+from headwater.hub import desk
+from headwater.hub.contacts import Contacts
+from headwater.hub.enrolment import Enrolment, Refused
+from headwater.hub.serving import open_hub
+from headwater.model.errors import ConfigError, SourceRefused, SourceUnavailable, UsageError
+from headwater.model.names import SourceName, TableName
+from headwater.model.source import SourceSpec
+from headwater.sources import connect
+from headwater.sources.agent.adapter import AgentSource
+from headwater.storage import Storage
+
+from .hub_here import HubHere, running
+
+TABLE = TableName(SourceName("crm"), "customers")
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[HubHere]:
+    opened = HubHere(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def laptop(hub: HubHere, tmp_path: Path) -> Path:
+    """The folder of an agent beside a small database."""
+    with sqlite3.connect(tmp_path / "crm.db") as database:
+        database.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
+        database.executemany("INSERT INTO customers VALUES (?, ?)", [(n, f"name {n}") for n in range(1000)])
+    database.close()
+    return hub.invited("laptop", f"sqlite:///{tmp_path / 'crm.db'}")
+
+
+def source_of(hub: HubHere, agent: str = "laptop") -> AgentSource:
+    found = connect(SourceSpec(SourceName("crm"), f"agent://{agent}", tuple(hub.options().items())))
+    assert isinstance(found, AgentSource)
+    return found
+
+
+def post(hub: HubHere, door: str, body: bytes = b"{}", token: str = "", **headers: str) -> Any:
+    return urllib3.request(
+        "POST", f"{hub.settings.address}{door}", body=body, headers={"Authorization": f"Bearer {token}", **headers},
+        retries=False, timeout=10,
+    )  # fmt: skip
+
+
+# ── who may pass ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+DOORS = ("start", "life", "work", "answers/1", "stop")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_an_agents_token_opens_its_own_doors_only(hub: HubHere, door: str) -> None:
+    one, other = hub.enrolment.enrol("one"), hub.enrolment.enrol("other")
+    for token in ("", "x", other, hub.enrolment.secret(), one + "x", "ü"):
+        assert post(hub, f"/agents/one/{door}", token=token.encode("utf-8", "ignore").decode("latin-1")).status == 401
+    unknown = post(hub, f"/agents/nobody/{door}", token=one)
+    wrong = post(hub, f"/agents/other/{door}", token=one)
+    assert (unknown.status, unknown.data) == (wrong.status, wrong.data) == (401, wrong.data)  # names are not told
+
+
+def test_no_agent_reaches_another_ones_source(hub: HubHere) -> None:
+    token = hub.enrolment.enrol("one")
+    assert post(hub, "/sources/one", token=token).status == 401
+
+
+def test_a_revoked_token_opens_nothing(hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.hub.enrolment._LATELY", 0.0)
+    with running(laptop):
+        assert TABLE in source_of(hub).describe()
+        hub.enrolment.revoke("laptop")
+        with pytest.raises(SourceUnavailable, match="was revoked"):
+            source_of(hub).describe()
+    with pytest.raises(SourceRefused, match="no agent of that name has this token"):
+        Agent(read_settings(laptop)).run()
+
+
+def test_a_new_invitation_makes_the_old_one_void(hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.hub.enrolment._LATELY", 0.0)
+    hub.enrolment.enrol("laptop")
+    with pytest.raises(SourceRefused):
+        Agent(read_settings(laptop)).run()
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "ü", "x" * 64, ".hidden", "a b", "a\n"])
+def test_odd_names_are_refused(hub: HubHere, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be the name"):
+        hub.enrolment.enrol(name)
+    assert hub.enrolment.find(name) is None
+
+
+# ── copies and backups ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_tickets(tmp_path: Path) -> None:
+    enrolment = Enrolment(Storage(str(tmp_path)))
+    enrolment.enrol("a")
+    enrolment.starts("a", "first", "t1")
+    enrolment.starts("a", "first", "t2")  # it died before it had written t1 down
+    enrolment.starts("a", "t2", "t3")
+    enrolment.starts("a", "t3", "t4")
+    for old in ("first", "t1", "t2", "", "t5"):
+        with pytest.raises(Refused, match="restored from a backup"):
+            enrolment.starts("a", old, "mine")
+    enrolment.starts("a", "t4", "t5")  # the refused ones have changed nothing
+    enrolment.enrol("a")
+    enrolment.starts("a", "first", "t1")
+
+
+def test_an_agent_restored_from_a_backup_is_refused_until_it_is_enrolled_again(hub: HubHere, laptop: Path) -> None:
+    for _ in range(2):
+        with running(laptop):
+            pass
+    backup = (laptop / STATE).read_bytes()
+    for _ in range(2):
+        with running(laptop):
+            pass
+    (laptop / STATE).write_bytes(backup)
+    with pytest.raises(SourceRefused, match="restored from a backup"):
+        Agent(read_settings(laptop)).run()
+    hub.invited("laptop", read_settings(laptop).database)
+    with running(laptop):
+        assert TABLE in source_of(hub).describe()
+
+
+def test_the_same_agent_twice_is_refused(hub: HubHere, laptop: Path) -> None:
+    with running(laptop):
+        with pytest.raises(SourceRefused, match="connected already"):
+            Agent(read_settings(laptop)).run()
+        assert TABLE in source_of(hub).describe()
+
+
+# ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_no_message_is_refused(hub: HubHere, laptop: Path) -> None:
+    token = read_settings(laptop).token
+    for body in (b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 50_000):
+        assert post(hub, "/agents/laptop/start", body, token).status == 400
+    assert post(hub, "/agents/laptop/start", b"{}", token).status == 400
+    assert post(hub, "/agents/laptop/start", b'{"x": "' + b"y" * 100_000 + b'"}', token).status == 413
+    bomb = post(hub, "/agents/laptop/start", b"x" * 100, token, **{"Content-Encoding": "gzip"})
+    assert bomb.status == 400
+    assert post(hub, "/agents/laptop/answers/77", b"x", token).status == 410
+    assert post(hub, "/agents/laptop/answers/x", b"x", token).status == 404
+    assert post(hub, "/agents/laptop/life", b'{"instance": "another"}', token).status == 409
+    with running(laptop):
+        assert TABLE in source_of(hub).describe()
+
+
+def test_a_port_that_is_taken_is_said(hub: HubHere, tmp_path: Path) -> None:
+    assert open_hub(hub.storage, "a warehouse", hub.settings) is None  # the project's own: it is shared
+    with pytest.raises(ConfigError, match="another program listens there"):
+        open_hub(hub.storage, "another warehouse", hub.settings)
+
+
+def test_what_is_no_invitation() -> None:
+    for word in ("", "x", "headwater-agent-1.", "headwater-agent-1.WzFd", "headwater-agent-1.###"):
+        with pytest.raises(UsageError, match="no invitation"):
+            Invitation.read(word)
+    assert Invitation.read(Invitation("a", "http://x", "t").word()) == Invitation("a", "http://x", "t")
+
+
+# ── comings and goings ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_is_away_was_last_heard_of(hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "GRACE", 0.0)
+    with pytest.raises(SourceUnavailable, match="agent laptop is away; it was never here"):
+        source_of(hub).describe()
+    with running(laptop):
+        source_of(hub).describe()
+    with pytest.raises(SourceUnavailable, match="agent laptop is away; it was last heard of at 20"):
+        source_of(hub).describe()
+    last = Contacts(hub.storage).last("laptop")
+    assert last is not None
+    assert last.database == "sqlite"
+    with pytest.raises(SourceUnavailable, match="agent nobody is not enrolled"):
+        source_of(hub, "nobody").describe()
+
+
+def test_a_hub_that_was_closed_is_found_again(hub: HubHere, laptop: Path) -> None:
+    with running(laptop):
+        source = source_of(hub)
+        source.describe()
+        hub.close()
+        with pytest.raises(SourceUnavailable):
+            source.describe()
+        hub.open()
+        assert TABLE in source.describe()  # a hub that has just opened waits for its agents
+
+
+def test_an_agent_that_dies_at_work_is_not_waited_for(
+    hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has taken a call, and is never heard of again: the caller learns it and can ask another time."""
+    monkeypatch.setattr(desk, "PATIENCE", 1.0)
+    line = HubLine(read_settings(laptop), 2)
+    line.start("dies", "first", "next", {})
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            source_of(hub).describe()
+        except SourceUnavailable as error:
+            failed.append(error)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert line.work("dies") is not None
+    caller.join(10)
+    assert "is away" in str(failed[0])
+
+
+def test_an_answer_that_is_cut_off_did_not_arrive(hub: HubHere, laptop: Path) -> None:
+    line = HubLine(read_settings(laptop), 2)
+    line.start("cut", "first", "next", {})
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            source_of(hub).describe()
+        except SourceUnavailable as error:
+            failed.append(error)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    work = line.work("cut")
+    assert work is not None
+
+    def half() -> Iterator[bytes]:
+        yield b"J\x00\x00\x10\x00half"
+        raise ConnectionResetError("the cable was pulled")
+
+    with pytest.raises(SourceUnavailable):
+        line.answer(work.number, half())
+    caller.join(10)
+    assert "cut off" in str(failed[0])
+
+
+def test_many_ask_at_once_and_each_gets_its_own_answer(hub: HubHere, laptop: Path) -> None:
+    found: dict[int, int] = {}
+    with running(laptop):
+        first = source_of(hub)
+        first.install([TABLE])
+        at = first.position()
+
+        def read(number: int) -> None:
+            chunk = first.chunks(TABLE, 10**6)[0] if number == 0 else chunks[0]
+            found[number] = sum(b.num_rows for b in source_of(hub).scan(chunk, ["id", "name"], at))
+
+        chunks = first.chunks(TABLE, 10**6)
+        threads = [threading.Thread(target=read, args=(n,)) for n in range(1, 13)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert found == dict.fromkeys(range(1, 13), 1000)
+
+
+def test_a_caller_that_leaves_keeps_nobody(hub: HubHere, laptop: Path) -> None:
+    with sqlite3.connect(read_settings(laptop).database.removeprefix("sqlite:///")) as database:
+        database.executemany("INSERT INTO customers VALUES (?, ?)", [(n, "x" * 500) for n in range(1000, 40_000)])
+    database.close()
+    with running(laptop):
+        source = source_of(hub)
+        source.install([TABLE])
+        at = source.position()
+        for _ in range(6):  # more than there are workers
+            rows = source_of(hub).scan(source.chunks(TABLE, 10**6)[0], ["id", "name"], at)
+            next(rows)
+            rows.close()  # type: ignore[attr-defined]
+        began = time.monotonic()
+        assert source.position() == at
+        assert time.monotonic() - began < 10
+
+
+def test_secrets_are_not_told(hub: HubHere, laptop: Path) -> None:
+    settings = read_settings(laptop)
+    assert settings.token not in repr(settings)
+    assert settings.token not in repr(Invitation("a", "b", settings.token))
+    assert (laptop / "agent.toml").stat().st_mode & 0o077 == 0
+    assert settings.token not in (Path(hub.storage.url) / "hub/agents/laptop.json").read_text()
+    assert (Path(hub.storage.url) / "hub/secret").stat().st_mode & 0o077 == 0
