@@ -31,6 +31,8 @@ from headwater.runtime.project.secrets import without_secrets
 log = logging.getLogger(__name__)
 
 INTERRUPTED = 130
+ENGINE = ("cronsim", "deltalake", "duckdb", "obstore", "pyspark", "sqlglot", "starlette", "uvicorn")
+"""What is not installed beside an agent."""
 _STYLES = {"error": "bold red", "warning": "bold yellow"}
 
 
@@ -53,6 +55,12 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in ENGINE:
+            what = f"this needs Headwater's engine, and {error.name} is not installed"
+            show(
+                [HeadwaterError(what, "pip install 'headwater[engine]'; an agent needs no more than there is")], as_json
+            )
+            raise typer.Exit(2) from None
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             _close_quietly()
             return

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from headwater.integrator.global_transactions import Assembly, Waiting
 from headwater.integrator.journal import Journal, Segment
@@ -47,7 +46,7 @@ class Intakes:
     limit: int
     pause: float
     parts_seconds: float
-    own_parts_seconds: Mapping[SourceName, float] = MappingProxyType({})
+    own_parts_seconds: Mapping[SourceName, float] = field(default_factory=dict)
     """Of sources that are waited for longer."""
 
 
