@@ -19,7 +19,7 @@ import pytest
 from headwater.model.errors import CaptureMissing, SourceRefused
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import CAPTURE, COUNT, ORDINAL, Joined, JoinQuestion, Question, SourceSpec
-from headwater.sources.postgres import log
+from headwater.sources.postgres import log, log_needs
 from headwater.sources.postgres.adapter import PostgresSource
 from headwater.sources.postgres.log import _Columns
 from headwater.sources.postgres.pgoutput import Relation
@@ -315,7 +315,7 @@ def test_what_others_write_does_not_hold_the_log(world: World, monkeypatch: pyte
         f"SELECT pg_current_wal_lsn() - confirmed_flush_lsn < 100000 FROM pg_replication_slots WHERE slot_name = {SLOT}"
     ).fetchone()
     assert row == (True,)
-    assert log.held_bytes(world.writer) is not None
+    assert log_needs.held_bytes(world.writer) is not None
 
 
 def test_a_role_that_may_not_is_told_what_to_ask_for(world: World) -> None:

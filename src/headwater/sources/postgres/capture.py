@@ -18,19 +18,18 @@ Installing is one transaction: all tables or none. It waits for writers of each 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import psycopg
 from psycopg import sql
 
-from headwater.model.errors import SourceRefused, SourceUnavailable
+from headwater.model.errors import SourceRefused
 from headwater.model.names import TableName
 from headwater.model.source import SourceSpec
-from headwater.sources.postgres import grants, log, owners, parts
+from headwater.sources.postgres import grants, log, log_needs, log_setup, owners, parts
 from headwater.sources.postgres import schema as layout
 from headwater.sources.postgres.connection import Connection, ConnectionPool
+from headwater.sources.postgres.patience import Waiting, patiently
 from headwater.sources.postgres.triggers import (
     PARTITION_TRIGGERS,
     TRIGGERS,
@@ -41,10 +40,6 @@ from headwater.sources.postgres.triggers import (
     row_triggers,
     truncate_trigger,
 )
-
-_LOCK_TIMEOUT = "2s"
-_LOCK_TRIES = 5
-_ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('headwater capture', 0))"
 
 _INSPECT = """
 SELECT t.oid::bigint, t.schema_name, t.table_name, n.nspname, c.relname, headwater.fault(t.oid),
@@ -178,11 +173,11 @@ def install(connections: ConnectionPool, spec: SourceSpec, wanted: Sequence[tupl
             by_log = bool(_by_log(connection, spec, new))
             standing_ones = [one for one in wanted if one not in new]
             switched = _switched(connection, spec, standing_ones) if standing else []
-            _patiently(connection, lambda c, at: _install(c, spec, wanted, at, by_log))
+            patiently(connection, lambda c, at: _install(c, spec, wanted, at, by_log))
             _switch(connections, connection, spec, switched)
             if by_log:
-                log.begin_slot(connection)
-                _patiently(connection, lambda c, at: _note_logged(c, spec, new))
+                log_setup.begin_slot(connection)
+                patiently(connection, lambda c, at: _note_logged(c, spec, new))
     return lines
 
 
@@ -201,7 +196,7 @@ def _switched(
     others = [one for one in standing if one[1] not in logged]
     if spec.capture != "log" or not others:
         return []
-    why = log.unable(connection, [oid for _, oid in others])
+    why = log_needs.unable(connection, [oid for _, oid in others])
     if why is not None:
         raise SourceRefused(f"source {spec.name} cannot be captured by its log: {why[0]}", why[1])
     return others
@@ -213,13 +208,13 @@ def _switch(
     """Whoever has written to a table has ended when its writers are kept out: what was committed before was seen in
     one way, what comes after is seen in the other. The change table, and with it every position, goes on."""
     if tables and spec.capture == "log":
-        _patiently(connection, lambda c, at: log.prepare(c, layout.fault_with_log()))
-        log.create_publication(connection)
-        log.begin_slot(connection)
+        patiently(connection, lambda c, at: log_setup.prepare(c, layout.fault_with_log()))
+        log_setup.create_publication(connection)
+        log_setup.begin_slot(connection)
     for table, oid in tables:
-        _patiently(connection, lambda c, at, t=table, o=oid: _switch_table(connections, c, t, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
+        patiently(connection, lambda c, at, t=table, o=oid: _switch_table(connections, c, t, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
     if tables and spec.capture != "log":
-        log.end_slot(connection)
+        log_setup.end_slot(connection)
 
 
 def _switch_table(connections: ConnectionPool, connection: Connection, table: TableName, oid: int) -> None:
@@ -227,11 +222,11 @@ def _switch_table(connections: ConnectionPool, connection: Connection, table: Ta
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name))
     if oid in log.logged(connection):
         log.Log(connections).move_in(connection)
-        log.forget(connection, oid)
+        log_setup.forget(connection, oid)
         statements = row_triggers(oid, name)
     else:
-        log.publish(connection, oid, name)
-        log.note_columns(connection, [oid])
+        log_setup.publish(connection, oid, name)
+        log_setup.note_columns(connection, [oid])
         statements = drop_row_triggers(name)
     for statement in statements:
         connection.execute(statement)
@@ -242,7 +237,7 @@ def _by_log(connection: Connection, spec: SourceSpec, new: Sequence[tuple[TableN
     """Whether tables that are to be captured are so by the log."""
     if spec.capture == "triggers" or not new:
         return False
-    why = log.unable(connection, [oid for _, oid in new])
+    why = log_needs.unable(connection, [oid for _, oid in new])
     if why is not None and spec.capture == "log":
         raise SourceRefused(f"source {spec.name} cannot be captured by its log: {why[0]}", why[1])
     return why is None
@@ -254,33 +249,19 @@ def _note_logged(connection: Connection, spec: SourceSpec, new: Sequence[tuple[T
     for table, oid in new:
         _note_table(connection, table, oid)
         owners.own(connection, spec, oid)
-    log.note_columns(connection, [oid for _, oid in new])
-
-
-class _Waiting:
-    """What a transaction of ours waits for, and how long it still may: a budget for all its locks together."""
-
-    def __init__(self, connection: Connection, seconds: float) -> None:
-        self._connection = connection
-        self._deadline = time.monotonic() + seconds
-        self.what = "schema headwater"
-
-    def __call__(self, what: str) -> None:
-        self.what = what
-        left = max(int((self._deadline - time.monotonic()) * 1000), 1)
-        self._connection.execute(f"SET LOCAL lock_timeout = '{left}ms'")
+    log_setup.note_columns(connection, [oid for _, oid in new])
 
 
 def _install(
     connection: Connection,
     spec: SourceSpec,
     wanted: Sequence[tuple[TableName, int]],
-    waiting: _Waiting,
+    waiting: Waiting,
     by_log: bool = False,
 ) -> None:
     found = meta(connection)  # another install may have been faster
     if found is not None and found.stale:
-        log.abandon(connection)
+        log_setup.abandon(connection)
         connection.execute("DROP SCHEMA headwater CASCADE")
         found = None
     if found is None:
@@ -288,7 +269,7 @@ def _install(
             connection.execute(statement)
         connection.execute(parts.CREATE)
     if by_log:
-        log.prepare(connection, layout.fault_with_log())
+        log_setup.prepare(connection, layout.fault_with_log())
     owners.register(connection, spec)
     standing = {c.oid: c for c in inspect(connection, spec.owner)}
     for table, oid in wanted:
@@ -312,7 +293,7 @@ def _capture_table(
     names = None if leaves is None else [name for name, _, _ in leaves]
     identifier = sql.Identifier(table.schema, table.table)
     if by_log:
-        log.publish(connection, oid, identifier)
+        log_setup.publish(connection, oid, identifier)
     for statement in capture_statements(oid, identifier, names, by_log):
         connection.execute(statement)
     if by_log:
@@ -373,7 +354,7 @@ def _forget(connection: Connection, oid: int) -> None:
         connection.execute(sql.SQL("DELETE FROM {} WHERE oid = %s").format(sql.Identifier("headwater", place)), [oid])
     connection.execute("DELETE FROM headwater.leaves WHERE root = %s", [oid])
     if oid in log.logged(connection):
-        log.forget(connection, oid)
+        log_setup.forget(connection, oid)
 
 
 def _check_name(connection: Connection) -> None:
@@ -397,12 +378,12 @@ def release(connections: ConnectionPool, spec: SourceSpec, keep: Sequence[tuple[
         kept, lines = set(keep), list[str]()
         for captured in inspect(connection, spec.owner):
             if captured.owned and captured.current not in kept and captured.recorded not in kept:
-                _patiently(connection, lambda c, at, o=captured.oid: owners.disown(c, spec, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
+                patiently(connection, lambda c, at, o=captured.oid: owners.disown(c, spec, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
         for captured in inspect(connection, spec.owner):
             if captured.oid in _unowned(connection):
-                _patiently(connection, lambda c, at, o=captured: _drop(c, at, o))  # type: ignore[misc]  # as above
+                patiently(connection, lambda c, at, o=captured: _drop(c, at, o))  # type: ignore[misc]  # as above
                 lines.append(f"dropped capture of {'.'.join(captured.current or captured.recorded)}")
-        return [*lines, *log.end_slot(connection)]
+        return [*lines, *log_setup.end_slot(connection)]
 
 
 def remove(connections: ConnectionPool, spec: SourceSpec) -> list[str]:
@@ -412,13 +393,13 @@ def remove(connections: ConnectionPool, spec: SourceSpec) -> list[str]:
             return []
         if found.stale:
             lines = [f"dropped capture of {schema}.{table}" for schema, table in noted(connection)]
-            log.abandon(connection)
-            _patiently(connection, lambda c, at: c.execute("DROP SCHEMA headwater CASCADE"))
+            log_setup.abandon(connection)
+            patiently(connection, lambda c, at: c.execute("DROP SCHEMA headwater CASCADE"))
             return [*lines, "dropped schema headwater"]
     lines = release(connections, spec, ())
     with connections.borrow() as connection:
         last: list[bool] = []
-        _patiently(connection, lambda c, at: last.append(_leave(c, spec)))
+        patiently(connection, lambda c, at: last.append(_leave(c, spec)))
         return [*lines, "dropped schema headwater"] if last[-1] else lines
 
 
@@ -438,30 +419,7 @@ def _unowned(connection: Connection) -> set[int]:
     return {row[0] for row in connection.execute(owners.UNOWNED)}
 
 
-def _drop(connection: Connection, waiting: _Waiting, captured: Captured) -> None:
+def _drop(connection: Connection, waiting: Waiting, captured: Captured) -> None:
     waiting(".".join(captured.recorded))
     if captured.oid in _unowned(connection):
         _forget(connection, captured.oid)
-
-
-def _patiently(connection: Connection, work: Callable[[Connection, _Waiting], object]) -> None:
-    """One transaction that never keeps writers queueing behind it for long: give up soon, try again a few times."""
-    waiting = _Waiting(connection, 0)
-    for attempt in range(_LOCK_TRIES):
-        try:
-            with connection.transaction():
-                waiting = _Waiting(connection, _seconds(_LOCK_TIMEOUT))
-                waiting(waiting.what)
-                connection.execute(_ONE_AT_A_TIME)
-                work(connection, waiting)
-            return
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-            time.sleep(0.2 * (attempt + 1))
-    raise SourceUnavailable(
-        f"{waiting.what} is in use: its lock was not free within {_LOCK_TIMEOUT}, {_LOCK_TRIES} times",
-        "try again when long transactions on it have ended (SELECT pid, xact_start, query FROM pg_stat_activity)",
-    )
-
-
-def _seconds(text: str) -> float:
-    return float(text[:-2]) / 1000 if text.endswith("ms") else float(text[:-1])
