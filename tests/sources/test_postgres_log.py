@@ -318,22 +318,48 @@ def test_what_others_write_does_not_hold_the_log(world: World, monkeypatch: pyte
     assert log_needs.held_bytes(world.writer) is not None
 
 
-def test_a_role_that_may_not_is_told_what_to_ask_for(world: World) -> None:
-    world.writer.execute("DROP ROLE IF EXISTS plain_reader; CREATE ROLE plain_reader LOGIN PASSWORD 'p'")
-    world.writer.execute("GRANT CREATE ON DATABASE " + world.url.rpartition("/")[2] + " TO plain_reader")  # type: ignore[arg-type]  # a test's own text
-    world.writer.execute("CREATE TABLE mine (id int PRIMARY KEY); ALTER TABLE mine OWNER TO plain_reader")
-    url = world.url.replace(world.url.partition("://")[2].rpartition("@")[0], "plain_reader:p")
-    mine = TableName(T.source, "mine", "public")
+@pytest.fixture
+def role(world: World) -> Iterator[str]:
+    """The url of a role that may connect, and nothing else."""
+    world.writer.execute('DROP ROLE IF EXISTS "plain reader"; CREATE ROLE "plain reader" LOGIN PASSWORD \'p\'')
+    yield world.url.replace(world.url.partition("://")[2].rpartition("@")[0], "plain%20reader:p")
+    world.writer.execute('DROP OWNED BY "plain reader"; DROP ROLE "plain reader"')
+
+
+def test_a_role_that_may_not_is_told_what_to_run(world: World, role: str) -> None:
+    """What it is told is run as it stands, and then it may."""
     world.source.remove()
-    source = PostgresSource(SourceSpec(T.source, url, ((CAPTURE, "log"),)))
-    with pytest.raises(SourceRefused, match="may not use replication slots") as refused:
-        source.plan_install([mine])
-    assert "REPLICATION" in (refused.value.fix or "")
-    automatic = PostgresSource(SourceSpec(T.source, url, ((CAPTURE, "auto"),)))
-    assert any("triggers" in line for line in automatic.plan_install([mine]))
+    world.writer.execute("DROP ROLE IF EXISTS keeper; CREATE ROLE keeper; ALTER TABLE t OWNER TO keeper")
+    automatic = PostgresSource(SourceSpec(T.source, role, ((CAPTURE, "auto"),)))
+    source = PostgresSource(SourceSpec(T.source, role, ((CAPTURE, "log"),)))
+    for said in ("lacks SELECT and TRIGGER", "may not use replication slots"):
+        with pytest.raises(SourceRefused, match=said) as refused:
+            source.plan_install([T])
+        if "slots" in said:
+            assert any("triggers" in line for line in automatic.plan_install([T]))
+        first, *statements = refused.value.fix.splitlines()
+        assert first == "run"
+        for statement in statements:
+            assert statement.strip().endswith(";")
+            world.writer.execute(statement)  # type: ignore[arg-type]  # as a person would paste it
+    assert source.install([T])
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
+    assert source.position()
+    source.remove()
     source.close()
     automatic.close()
-    world.writer.execute("DROP OWNED BY plain_reader; DROP ROLE plain_reader")
+    world.writer.execute("DROP OWNED BY keeper; DROP ROLE keeper")
+
+
+def test_a_server_that_cannot_is_told_what_to_set() -> None:
+    lacks = [log_needs.Lack("wal_level is replica", "ALTER SYSTEM SET wal_level = logical;"), log_needs.Lack("b", "B;")]
+    assert log_needs._said(lacks) == (
+        "wal_level is replica, b",
+        "run\n    ALTER SYSTEM SET wal_level = logical;\n    B;",
+    )
+    standby = log_needs.Lack("the server is a standby", otherwise="connect to the primary")
+    assert log_needs._said([*lacks, standby]) == ("the server is a standby", "connect to the primary")
+    assert log_needs._said([]) is None
 
 
 @pytest.mark.parametrize("ways", [("triggers", "log"), ("log", "triggers"), ("triggers", "log", "triggers", "log")])

@@ -77,12 +77,13 @@ _KEYS_PER_STATEMENT = 20_000
 
 _UNTIMED = (
     "PostgreSQL does not record when transactions are committed here, so transactions that overlap and whose order"
-    " nothing else proves share one state; ALTER SYSTEM SET track_commit_timestamp = on, and a restart of the server,"
+    " nothing else proves share one state; ALTER SYSTEM SET track_commit_timestamp = on; and a restart of the server"
     " let each have its own."
 )
 _UNBOUNDED = (
     "the server keeps its log for Headwater as long as nothing runs, without a limit, and its disk may fill;"
-    " ALTER SYSTEM SET max_slot_wal_keep_size = '20GB' bounds it: beyond that, views are loaded again."
+    " ALTER SYSTEM SET max_slot_wal_keep_size = '20GB'; SELECT pg_reload_conf(); bound it: beyond that, views are"
+    " loaded again."
 )
 _PARTED = (
     "is partitioned: its capture is a trigger on each row, which slows down writing many rows at once more than the"

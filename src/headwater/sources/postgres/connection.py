@@ -124,7 +124,7 @@ class ConnectionPool:
             "role ": f"create the role {role}, or name another one in the url",
             "database ": "create the database, or name another one in the url; \\l in psql lists them",
             "no pg_hba.conf entry": "let this host in: add a line to the server's pg_hba.conf",
-            "permission denied": f"GRANT CONNECT ON DATABASE … TO {role}",
+            "permission denied": f'run GRANT CONNECT ON DATABASE "{self._parameters.get("dbname", role)}" TO "{role}";',
         }
         fatal = said.rpartition("FATAL: ")[2].strip() if "FATAL: " in said else ""
         for mark, fix in refusals.items():

@@ -9,6 +9,7 @@ from psycopg import sql
 from headwater.model.errors import SourceRefused
 from headwater.model.names import TableName
 from headwater.sources.postgres.connection import Connection
+from headwater.sources.postgres.log_needs import as_fix
 
 _RELATIONS = """
 WITH RECURSIVE tree (root, oid) AS (
@@ -77,9 +78,7 @@ def check(connection: Connection, wanted: Sequence[tuple[TableName, int]], new_s
     if refusals:
         raise SourceRefused(*refusals[0])
     if statements:
-        listed = list(dict.fromkeys(statements))
-        fix = f"run {listed[0]}" if len(listed) == 1 else "run\n" + "\n".join(f"    {s}" for s in listed)
-        raise SourceRefused(f"the role {role} {', '.join(lacking)}", fix)
+        raise SourceRefused(f"the role {role} {', '.join(lacking)}", as_fix(statements))
 
 
 def _quoted(connection: Connection, *names: str) -> str:
