@@ -16,10 +16,21 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headwater.model.errors import CaptureMissing, SourceRefused
+from headwater.model.errors import CaptureMissing, PositionTrimmed, SourceRefused, SourceUnavailable
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.source import CAPTURE, COUNT, ORDINAL, Joined, JoinQuestion, Question, SourceSpec
-from headwater.sources.postgres import log, log_needs
+from headwater.model.source import (
+    CAPTURE,
+    COUNT,
+    LOG_LIMIT,
+    ORDINAL,
+    Capture,
+    Held,
+    Joined,
+    JoinQuestion,
+    Question,
+    SourceSpec,
+)
+from headwater.sources.postgres import log, log_limit, log_needs
 from headwater.sources.postgres.adapter import PostgresSource
 from headwater.sources.postgres.log import _Columns
 from headwater.sources.postgres.pgoutput import Relation
@@ -315,7 +326,74 @@ def test_what_others_write_does_not_hold_the_log(world: World, monkeypatch: pyte
         f"SELECT pg_current_wal_lsn() - confirmed_flush_lsn < 100000 FROM pg_replication_slots WHERE slot_name = {SLOT}"
     ).fetchone()
     assert row == (True,)
-    assert log_needs.held_bytes(world.writer) is not None
+    assert log_limit.held(world.writer, None) is not None
+
+
+MEGABYTES = "INSERT INTO other SELECT repeat(md5(n::text), 30) FROM generate_series(1, 1500) AS n"
+
+
+@pytest.mark.parametrize("who", ["poll", "ask", "look"])
+def test_a_log_that_nobody_reads_is_given_up_and_said(world: World, who: str) -> None:
+    """Beyond the limit the slot goes, its tables have a gap, and setup begins anew."""
+    limited = SourceSpec(T.source, world.url, ((CAPTURE, "log"), (LOG_LIMIT, "2000000")))
+    world.source.close()
+    world.source = PostgresSource(limited)
+    world.writer.execute("CREATE TABLE other (x text); INSERT INTO t VALUES (1, 1, 'a')")
+    held = captured(world).held
+    assert held is not None
+    assert held.limit == 2_000_000
+    assert not held.warning
+    world.writer.execute(MEGABYTES)
+    world.writer.execute(MEGABYTES)
+    if who == "ask":
+        with pytest.raises(SourceUnavailable, match="altered while it was read"):
+            world.as_of(world.start)
+    if who == "look":
+        found = captured(world)
+        assert found.held is None
+        assert "given up" in found.broken[T]
+    with pytest.raises(CaptureMissing, match=r"given up: the server kept .* MB of its log"):
+        look(world)
+    assert not world.writer.execute(f"SELECT FROM pg_replication_slots WHERE slot_name = {SLOT}").rowcount
+    assert T not in captured(world).tables
+    assert world.source.install([T])
+    assert captured(world).tables == {T}
+    at, before = world.source.position(), world.rows()
+    world.writer.execute("UPDATE t SET v = 'new'")
+    assert world.as_of(at) == before
+    with pytest.raises(PositionTrimmed):
+        world.as_of(world.start)
+
+
+def test_what_is_held_is_warned_of(world: World) -> None:
+    assert "given up" in Held(5, 10).warning
+    assert not Held(4, 10).warning
+    assert not Held(5, None).warning
+    assert not Held(10, 10).too_much
+    world.writer.execute("CREATE TABLE other (x text)")
+    world.writer.execute(MEGABYTES)
+    held = log_limit.guard(world.writer, None)
+    assert held is not None
+    assert held.bytes > 1_000_000
+    assert held.limit is None
+    assert any("max_slot_wal_keep_size" in line for line in world.source.advice([T]))
+    world.writer.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '64MB'")
+    world.writer.execute("SELECT pg_reload_conf()")
+    try:
+        deadline = time.monotonic() + 5
+        while (held := log_limit.held(world.writer, 10**9)) and held.limit == 10**9 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert held is not None
+        assert held.limit == 64 << 20
+    finally:
+        world.writer.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
+        world.writer.execute("SELECT pg_reload_conf()")
+
+
+def captured(world: World) -> Capture:
+    found = world.source.capture()
+    assert found is not None
+    return found
 
 
 @pytest.fixture

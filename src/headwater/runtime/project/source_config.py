@@ -4,6 +4,7 @@
     kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
     ask = false                 never asked once views over it are loaded: what they need of it is kept beside them
     capture = "log"             how a PostgreSQL server's changes are seen: "triggers" (as it is), "log", "auto"
+    log_limit = "10 GB"         so much of its log a server may keep for Headwater; beyond, views are loaded again
     delay_ms = 20               every question takes so much longer: to see what a source far away would cost
 
 A variable in the user, password, host or database part of a url may hold any characters: it is percent-encoded here.
@@ -21,7 +22,8 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
-from headwater.model.source import ASK, CAPTURE, DELAY, MISSING, SourceSpec
+from headwater.model.sizes import bytes_of
+from headwater.model.source import ASK, CAPTURE, DELAY, LOG_LIMIT, MISSING, SourceSpec
 from headwater.runtime.project.secrets import remember
 
 SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "memory")
@@ -29,7 +31,7 @@ FILES = ("sqlite", "delta")
 SERVERS = ("postgresql", "postgres")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
-_KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, DELAY)
+_KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, LOG_LIMIT, DELAY)
 _ENCODE = "write it percent-encoded (@ is %40, / is %2F, : is %3A), or give it as a setting of its own: password = …"
 
 
@@ -55,7 +57,12 @@ def source_spec(name: str, settings: Any, path: Path) -> SourceSpec:
         _check(url, scheme, settings, where)
     if scheme in FILES:
         url = f"{scheme}:///{path.parent / url.removeprefix(f'{scheme}:///')}"  # four slashes: an absolute path
-    own = (*_asked(settings, where), *_capture(settings, scheme, where), *_delay(settings, where))
+    own = (
+        *_asked(settings, where),
+        *_capture(settings, scheme, where),
+        *_log_limit(settings, scheme, where),
+        *_delay(settings, where),
+    )
     options = (*parts.items(), *own, *((MISSING, variable) for variable in dict.fromkeys(missing)))
     return SourceSpec(SourceName(name), url, options)
 
@@ -161,6 +168,20 @@ def _capture(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple
     if scheme not in SERVERS and said == "log":
         raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source has no log to read", "leave it out")
     return [(CAPTURE, said)]
+
+
+def _log_limit(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple[str, str]]:
+    if LOG_LIMIT not in settings:
+        return []
+    said = settings[LOG_LIMIT]
+    if scheme not in SERVERS:
+        raise ConfigError(f"{LOG_LIMIT} in {where}: a {scheme} source keeps no log for Headwater", "leave it out")
+    if said == "none":
+        return [(LOG_LIMIT, said)]
+    size = bytes_of(said) if isinstance(said, str) else None
+    if not size:
+        raise ConfigError(f'{LOG_LIMIT} in {where} must be a size such as "10 GB", or "none"', "correct it")
+    return [(LOG_LIMIT, str(size))]
 
 
 def _delay(settings: Mapping[str, Any], where: str) -> list[tuple[str, str]]:

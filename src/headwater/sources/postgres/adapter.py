@@ -61,7 +61,7 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
-from headwater.sources.postgres import capture, catalog, log, log_needs, owners
+from headwater.sources.postgres import capture, catalog, log, log_limit, owners
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.identity import KnownTables
@@ -81,9 +81,10 @@ _UNTIMED = (
     " let each have its own."
 )
 _UNBOUNDED = (
-    "the server keeps its log for Headwater as long as nothing runs, without a limit, and its disk may fill;"
-    " ALTER SYSTEM SET max_slot_wal_keep_size = '20GB'; SELECT pg_reload_conf(); bound it: beyond that, views are"
-    " loaded again."
+    "the server keeps its log for Headwater until it is read. Headwater gives that up beyond log_limit, but only while"
+    " something of this project looks; the server itself sets no limit (max_slot_wal_keep_size is -1), and while"
+    " nothing runs its disk may fill: ALTER SYSTEM SET max_slot_wal_keep_size = '20GB'; and SELECT pg_reload_conf();"
+    " bound it."
 )
 _PARTED = (
     "is partitioned: its capture is a trigger on each row, which slows down writing many rows at once more than the"
@@ -96,7 +97,7 @@ class PostgresSource:
         self._spec = spec
         self._connections = ConnectionPool(spec)
         self._known = KnownTables(spec.name)
-        self._reader = Reader(self._connections, self._known)
+        self._reader = Reader(self._connections, self._known, spec.log_limit)
         self._polling = Polling(spec.name, self._connections, self._reader)
 
     @property
@@ -128,6 +129,7 @@ class PostgresSource:
                 why = f"its capture {meta.stale}; run 'headwater setup'"
                 noted = capture.noted(connection)
                 return Capture(meta.generation, frozenset(), {self._name(place): why for place in noted})
+            log_limit.guard(connection, self._spec.log_limit)
             good, broken = set(), {}
             for found in capture.inspect(connection, self._spec.owner):
                 if not found.owned:
@@ -141,11 +143,13 @@ class PostgresSource:
                     if current != recorded:
                         broken[recorded] = f"the table is called {current} now"
             others = [c for c in owners.consumers(connection) if c.owner != self._spec.owner]
+            held = log_limit.held(connection, self._spec.log_limit)
         return Capture(
             meta.generation,
             frozenset(good),
             {t: why for t, why in broken.items() if t not in good},
             tuple(c.label or c.owner or "a project without a name" for c in others),
+            held,
         )
 
     def plan_install(self, tables: Sequence[TableName]) -> list[str]:
@@ -167,7 +171,7 @@ class PostgresSource:
         with self._connections.borrow() as connection:
             row = connection.execute("SELECT current_setting('track_commit_timestamp')::bool").fetchone()
             found = catalog.tables(connection, self.name)
-            by_log, unbounded = log.is_used(connection), log_needs.keeps_without_limit(connection)
+            by_log, unbounded = log.is_used(connection), log_limit.keeps_without_limit(connection)
         if by_log or self._spec.capture != "triggers":
             said = [_UNBOUNDED] if unbounded else []
         else:

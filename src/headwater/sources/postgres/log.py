@@ -68,7 +68,7 @@ FROM headwater.log AS l LEFT JOIN pg_catalog.pg_replication_slots AS s
     ON s.slot_name = l.slot AND s.database = current_database()
 """
 
-_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headwater log', 0))"
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headwater log', 0))"
 
 
 def is_used(connection: Connection) -> bool:
@@ -82,6 +82,18 @@ def logged(connection: Connection) -> set[int]:
     if not is_used(connection):
         return set()
     return {row[0] for row in connection.execute("SELECT oid::bigint FROM headwater.logged")}
+
+
+def note_gap(connection: Connection, oids: Iterable[int], reason: str) -> bool:
+    """These tables' changes were not all told; whether that was news."""
+    noted = 0
+    for oid in oids:
+        noted += connection.execute(
+            "INSERT INTO headwater.gaps SELECT %(oid)s, clock_timestamp(), %(reason)s WHERE NOT EXISTS"
+            " (SELECT FROM headwater.gaps WHERE oid = %(oid)s AND reason = %(reason)s)",
+            {"oid": oid, "reason": reason},
+        ).rowcount
+    return noted > 0
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,10 @@ class Log:
         """Up to where everything is moved, or there was nothing to move."""
         self._asked = 0
 
+    def knows(self, upto: str | None) -> bool:
+        """Whether everything up to there is moved already."""
+        return upto is not None and self._asked <= int_of(upto) <= self._known
+
     def move(self, upto: str | None, idle: Connection | None = None) -> bool:
         """Have every transaction that ended before this place of the log in the change tables. Whether that wrote
         anything: an idle source stays as it is. `idle`: a connection without a transaction, to do it with."""
@@ -149,7 +165,7 @@ class Log:
 
     def _move(self, connection: Connection) -> tuple[int, bool]:
         """Up to where it is sure that everything is moved, and whether something was written."""
-        connection.execute(_LOCK)
+        connection.execute(LOCK)
         state = connection.execute(STATE).fetchone()
         if state is None:
             return 0, False
@@ -158,7 +174,7 @@ class Log:
         gap = gap or ("was captured by a slot that somebody else has read from" if stolen else None)
         gap = gap or (None if published else "was captured by publication headwater, which was altered")
         if gap is not None:
-            return 0, self._gap(connection, logged(connection), gap)
+            return 0, note_gap(connection, logged(connection), gap)
         connection.execute(  # of what was moved and committed earlier
             "SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots"
             " WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn",
@@ -183,19 +199,8 @@ class Log:
         for oid, columns in altered:
             connection.execute("UPDATE headwater.logged SET columns = %s WHERE oid = %s", [columns, oid])
         for oid, reason in moving.gaps.items():
-            self._gap(connection, [oid], reason)
+            note_gap(connection, [oid], reason)
         return int_of(end), True
-
-    @staticmethod
-    def _gap(connection: Connection, oids: Iterable[int], reason: str) -> bool:
-        noted = 0
-        for oid in oids:
-            noted += connection.execute(
-                "INSERT INTO headwater.gaps SELECT %(oid)s, clock_timestamp(), %(reason)s WHERE NOT EXISTS"
-                " (SELECT FROM headwater.gaps WHERE oid = %(oid)s AND reason = %(reason)s)",
-                {"oid": oid, "reason": reason},
-            ).rowcount
-        return noted > 0
 
 
 class _Moving:

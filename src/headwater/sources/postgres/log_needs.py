@@ -125,21 +125,5 @@ def replication_lack(role: str, to: str, by_grant: str | None) -> Lack:
     return Lack(what, f"GRANT {by_grant} TO {to};" if by_grant else f"ALTER ROLE {to} REPLICATION;")
 
 
-def keeps_without_limit(connection: Connection) -> bool:
-    row = connection.execute("SELECT current_setting('max_slot_wal_keep_size') = '-1'").fetchone()
-    return bool(row and row[0])
-
-
-def held_bytes(connection: Connection) -> int | None:
-    """How much of its log the server keeps for us; None where nothing is captured this way."""
-    if not is_used(connection):
-        return None
-    row = connection.execute(
-        "SELECT (pg_current_wal_lsn() - s.restart_lsn)::bigint FROM headwater.log AS l"
-        " JOIN pg_replication_slots AS s ON s.slot_name = l.slot"
-    ).fetchone()
-    return None if row is None else row[0]
-
-
 def _quoted(connection: Connection, name: str) -> str:
     return sql.Identifier(name).as_string(connection)

@@ -30,7 +30,9 @@ ALTER TABLE headwater.log REPLICA IDENTITY FULL
 FAULT = """
 CREATE OR REPLACE FUNCTION headwater.fault_of_log(captured oid) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT CASE
-        WHEN s.slot_name IS NULL THEN format('the replication slot %s is gone', l.slot)
+        WHEN s.slot_name IS NULL THEN coalesce(
+            (SELECT 'it ' || max(reason) FROM headwater.gaps AS h WHERE h.oid = captured AND h.reason ~ ' given up: '),
+            format('the replication slot %s is gone', l.slot))
         WHEN s.wal_status = 'lost' THEN format('the server has thrown away what slot %s needs of its log', l.slot)
         WHEN c.relreplident <> 'f' THEN 'its REPLICA IDENTITY is no longer FULL'
         WHEN p.oid IS NULL THEN 'it is no longer in publication headwater, or was taken out of it for a while' END

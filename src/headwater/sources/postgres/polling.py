@@ -100,11 +100,11 @@ class Polling:
         if not log.is_used(connection):
             return None
         shown, lsn = shown_now(connection)
-        if self._reader.log.move(
+        if self._reader.move(
             lsn, connection
         ):  # what was moved is a transaction, too: the next snapshot shows it, and stays
             shown, lsn = shown_now(connection)
-            self._reader.log.move(lsn, connection)
+            self._reader.move(lsn, connection)
         return shown
 
     def _span(self, connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Span, int, str | None]:
