@@ -92,6 +92,12 @@ class PostgresServer:
             )
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
+    def psql(self, url: str, statements: str) -> None:
+        """As a person runs a file of statements."""
+        command = [str(self._wheel.bin_path / "psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", "-"]
+        done = subprocess.run(command, input=statements, text=True, capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+
     def _pg_ctl(self, *arguments: str) -> None:
         pgexec("pg_ctl", arguments, bin_path=self._wheel.bin_path, user=self._wheel.system_user, timeout=60)
 

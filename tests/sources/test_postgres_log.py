@@ -36,6 +36,8 @@ from headwater.sources.postgres.log import _Columns
 from headwater.sources.postgres.pgoutput import Relation
 from postgres_server import PostgresServer
 
+from .rig_postgres import OBJECTS
+
 pytestmark = pytest.mark.postgres
 
 T = TableName(SourceName("src"), "t", "public")
@@ -427,6 +429,80 @@ def test_a_role_that_may_not_is_told_what_to_run(world: World, role: str) -> Non
     source.close()
     automatic.close()
     world.writer.execute("DROP OWNED BY keeper; DROP ROLE keeper")
+
+
+@pytest.mark.parametrize("way", ["log", "triggers"])
+def test_a_dba_runs_what_is_printed_and_the_role_polls(
+    world: World, role: str, way: str, postgres_untimed: PostgresServer
+) -> None:
+    """The role may create nothing, and owns nothing."""
+    world.source.remove()
+    other = TableName(T.source, "Other t", "its schema")
+    world.writer.execute('CREATE SCHEMA "its schema"; CREATE TABLE "its schema"."Other t" (id int PRIMARY KEY)')
+    world.source = PostgresSource(SourceSpec(T.source, role, ((CAPTURE, way), ("owner", "me"), ("owner_label", "/me"))))
+    before = set(world.writer.execute(OBJECTS).fetchall())
+    printed = "\n".join(world.source.script([T, other]))
+    assert set(world.writer.execute(OBJECTS).fetchall()) == before
+    with pytest.raises(SourceRefused):
+        world.source.install([T, other])
+    postgres_untimed.psql(world.url, printed)
+    assert world.source.script([T, other]) == []
+    assert [line.split(" ")[0] for line in world.source.install([T, other])] == ["share", "share"]
+    assert world.source.install([T, other]) == []
+    assert captured(world).tables == {T, other}
+    at = world.source.position()
+    world.writer.execute("INSERT INTO t SELECT n, n % 3, 'x' FROM generate_series(1, 9) AS n")
+    world.writer.execute("UPDATE t SET v = 'y' WHERE k = 1")
+    world.writer.execute("TRUNCATE t")
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'z')")
+    assert not world.as_of(at)
+    transactions, end = world.told(at)
+    assert len(transactions) == 4
+    assert world.as_of(end) == summed(transactions) == world.rows()
+    assert world.source.trim(end) > 0
+    assert world.as_of(end) == world.rows()
+    third = TableName(T.source, "third", "public")
+    world.writer.execute("CREATE TABLE third (id int)")
+    more = "\n".join(world.source.script([T, other, third]))
+    assert "third" in more
+    assert "Other t" not in more
+    postgres_untimed.psql(world.url, more)
+    assert len(world.source.install([T, other, third])) == 1
+    assert summed([world.as_of(end), *world.told(end)[0]]) == world.rows()
+    removed = PostgresSource(SourceSpec(T.source, world.url, (("owner", "me"), ("owner_label", "/me"))))
+    removed.remove()
+    removed.close()
+
+
+def test_what_is_printed_mends_and_changes_the_way(world: World, role: str, postgres_untimed: PostgresServer) -> None:
+    """A capture that is broken, and one by triggers that is to be by the log from now on."""
+    world.writer.execute('GRANT SELECT ON t TO "plain reader"')
+    world.source.remove()
+    first = PostgresSource(SourceSpec(T.source, world.url))
+    first.install([T])
+    world.source = PostgresSource(SourceSpec(T.source, role, ((CAPTURE, "log"),)))
+    at = first.position()
+    first.close()
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
+    with pytest.raises(SourceRefused, match="permission denied"):
+        world.source.install([T])
+    for lines in (7, 200):  # what it takes to look at the capture that is there, then the rest
+        written = "\n".join(world.source.script([T]))
+        assert written.count("\n") <= lines
+        postgres_untimed.psql(world.url, written)
+    world.writer.execute("UPDATE t SET v = 'b'")
+    assert summed(world.told(at)[0]) == world.rows()
+    assert not world.as_of(at)
+    world.writer.execute(f"SELECT pg_drop_replication_slot({SLOT})")
+    with pytest.raises(CaptureMissing):
+        look(world)
+    postgres_untimed.psql(world.url, "\n".join(world.source.script([T])))
+    assert world.source.script([T]) == []
+    at = world.source.position()
+    world.writer.execute("UPDATE t SET v = 'c'")
+    assert summed([world.as_of(at), *world.told(at)[0]]) == world.rows()
+    with pytest.raises(SourceRefused, match="more than statements"):
+        PostgresSource(SourceSpec(T.source, role, ((CAPTURE, "triggers"),))).script([T])
 
 
 def test_a_server_that_cannot_is_told_what_to_set() -> None:

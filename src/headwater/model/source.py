@@ -60,7 +60,8 @@ TRANSACTIONS = pa.schema(
 
 __all__ = [
     "ASK", "CAPTURE", "COUNT", "DELAY", "LOG_LIMIT", "MISSING", "ORDINAL", "SEQ", "TRANSACTIONS", "UNFIT",
-    "Capture", "Chunk", "CommitTimes", "Held", "JoinQuestion", "Joined", "Poll", "Question", "Source", "SourceSpec",
+    "Capture", "Chunk", "CommitTimes", "Held", "JoinQuestion", "Joined", "Poll", "Question", "Scripted", "Source",
+    "SourceSpec",
 ]  # fmt: skip
 
 MISSING = "missing"
@@ -350,3 +351,12 @@ class Source(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Scripted(Protocol):
+    """A source whose capture somebody else may install: a DBA, where the project's role may not."""
+
+    def script(self, tables: Sequence[TableName]) -> list[str]:
+        """What `install` would do, as statements to be run as they stand, with comments between them, and what the role
+        then needs. None if everything is in place. Changes nothing."""
+        ...

@@ -61,7 +61,7 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
-from headwater.sources.postgres import capture, catalog, log, log_limit, owners
+from headwater.sources.postgres import capture, catalog, log, log_limit, owners, printing, standing
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.identity import KnownTables
@@ -122,16 +122,16 @@ class PostgresSource:
 
     def capture(self) -> Capture | None:
         with self._connections.borrow() as connection:
-            meta = capture.meta(connection)
+            meta = standing.meta(connection)
             if meta is None:
                 return None
             if meta.stale:
                 why = f"its capture {meta.stale}; run 'headwater setup'"
-                noted = capture.noted(connection)
+                noted = standing.noted(connection)
                 return Capture(meta.generation, frozenset(), {self._name(place): why for place in noted})
             log_limit.guard(connection, self._spec.log_limit)
             good, broken = set(), {}
-            for found in capture.inspect(connection, self._spec.owner):
+            for found in standing.inspect(connection, self._spec.owner):
                 if not found.owned:
                     continue
                 recorded = self._name(found.recorded)
@@ -160,6 +160,11 @@ class PostgresSource:
         with self._connections.borrow() as connection:
             wanted = self._oids(connection, tables)
         return capture.install(self._connections, self._spec, wanted)
+
+    def script(self, tables: Sequence[TableName]) -> list[str]:
+        """What `install` would do, as statements for somebody who may (`Scripted`)."""
+        with self._connections.borrow() as connection:
+            return printing.script(connection, self._spec, self._oids(connection, tables))
 
     def release(self, keep: Sequence[TableName]) -> list[str]:
         return capture.release(self._connections, self._spec, [(t.schema, t.table) for t in keep])

@@ -167,7 +167,8 @@ class ConnectionPool:
                 "try again when that session's transaction has ended; pg_stat_activity and pg_locks show which it is",
             )
         if state == "42501":
-            return SourceRefused(f"{where}: {said}", f"grant it to the role {connection.info.user}")
+            help_said = "'headwater setup --print' writes what somebody who may has to run there"
+            return SourceRefused(f"{where}: {said}", f"{help_said}, for the role {connection.info.user}")
         if state in ("42P01", "3F000", "42883") and "headwater" in said:
             return CaptureMissing(
                 f"{where}: capture is not installed here, or was installed by an older Headwater",

@@ -41,6 +41,9 @@ WHERE c.oid = ANY (%s::oid[]) ORDER BY n.nspname, c.relname
 """
 
 
+MAY_NOT_REPLICATE = "may not use replication slots"
+
+
 @dataclass(frozen=True)
 class Lack:
     """What is missing, and the statement that helps; `otherwise` is what to do where none does."""
@@ -121,7 +124,7 @@ def role_lacks(connection: Connection, oids: Sequence[int]) -> list[Lack]:
 
 def replication_lack(role: str, to: str, by_grant: str | None) -> Lack:
     """Managed servers have a role to be a member of, in place of an attribute."""
-    what = f"the role {role} may not use replication slots"
+    what = f"the role {role} {MAY_NOT_REPLICATE}"
     return Lack(what, f"GRANT {by_grant} TO {to};" if by_grant else f"ALTER ROLE {to} REPLICATION;")
 
 

@@ -18,6 +18,7 @@ from psycopg import sql
 
 from headwater.sources.postgres.connection import Connection
 from headwater.sources.postgres.log import COLUMNS_NOW, PUBLICATION, STATE, is_used
+from headwater.sources.postgres.script import Do
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS headwater.log (slot text NOT NULL, moved pg_lsn NOT NULL, publication xid NOT NULL);
@@ -43,76 +44,84 @@ CREATE OR REPLACE FUNCTION headwater.fault_of_log(captured oid) RETURNS text LAN
 """
 
 
-def prepare(connection: Connection, fault: str) -> None:
+def prepare(do: Do, fault: str) -> None:
     """What capture by the log notes, and functions that know of it."""
-    connection.execute(TABLES)
-    connection.execute(FAULT)
-    connection.execute(fault)
+    do(TABLES)
+    do(FAULT)
+    do(fault)
 
 
-def create_publication(connection: Connection) -> None:
+_PUBLISH = """
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = {name}) THEN
+        CREATE PUBLICATION {publication} FOR TABLE headwater.parts WITH ({options});
+    ELSIF NOT EXISTS (SELECT FROM pg_catalog.pg_publication_tables WHERE pubname = {name}
+            AND schemaname = 'headwater' AND tablename = 'parts') THEN
+        ALTER PUBLICATION {publication} ADD TABLE headwater.parts;
+    END IF;
+END $$
+"""
+
+_UNPUBLISH = """
+DO $$ BEGIN ALTER PUBLICATION {publication} DROP TABLE {table}; EXCEPTION WHEN undefined_object THEN NULL; END $$
+"""
+"""Also where it is not in the publication, or there is none."""
+
+
+def create_publication(do: Do, server: int) -> None:
     """Before the slot, which decodes nothing of a publication that came after it. Transactions that only say that they
     are parts of a global one have a place in the log as well."""
-    server = connection.info.server_version
     options = "publish_via_partition_root = true" + (", publish_generated_columns = stored" if server >= 180000 else "")
-    name = sql.Identifier(PUBLICATION)
-    if not connection.execute("SELECT FROM pg_publication WHERE pubname = %s", [PUBLICATION]).rowcount:
-        create = "CREATE PUBLICATION {} FOR TABLE headwater.parts WITH (" + options + ")"
-        connection.execute(sql.SQL(create).format(name))
-    told = "SELECT FROM pg_publication_tables WHERE pubname = %s AND schemaname = 'headwater' AND tablename = 'parts'"
-    if not connection.execute(told, [PUBLICATION]).rowcount:
-        connection.execute(sql.SQL("ALTER PUBLICATION {} ADD TABLE headwater.parts").format(name))
+    name, publication = sql.Literal(PUBLICATION), sql.Identifier(PUBLICATION)
+    do(sql.SQL(_PUBLISH).format(name=name, publication=publication, options=sql.SQL(options)))
 
 
-def publish(connection: Connection, oid: int, table: sql.Composable) -> None:
-    """In the transaction that keeps writers of the table out: from its commit on, the log tells whole old rows."""
-    create_publication(connection)
-    connection.execute(
-        "INSERT INTO headwater.logged SELECT oid, relreplident, '[]', 0 FROM pg_class WHERE oid = %s", [oid]
-    )
-    _unpublish(connection, oid, table)
-    connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(table))
-    add = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(PUBLICATION), table)
-    connection.execute(add)
-    connection.execute(
+def publish(do: Do, oid: int, table: sql.Composable) -> None:
+    """In the transaction that keeps writers of the table out: from its commit on, the log tells whole old rows. The
+    publication is there."""
+    do("INSERT INTO headwater.logged SELECT oid, relreplident, '[]', 0 FROM pg_class WHERE oid = %s", [oid])
+    _unpublish(do, table)
+    do(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(table))
+    do(sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(PUBLICATION), table))
+    do(
         "UPDATE headwater.logged AS g SET publication = p.oid FROM pg_publication_rel AS p JOIN pg_publication AS b"
         " ON b.oid = p.prpubid WHERE b.pubname = %s AND p.prrelid = g.oid AND g.oid = %s",
         [PUBLICATION, oid],
     )
 
 
-def begin_slot(connection: Connection) -> None:
-    """After the publication is there, and before a position is. Waits for transactions that are under way."""
-    state = connection.execute(STATE).fetchone()
+def begin_slot(connection: Connection, do: Do, anew: bool = False) -> None:
+    """After the publication is there, and before a position is. Waits for transactions that are under way. In no
+    transaction, because a slot that is made in one cannot tell of it. `anew`: what is there is of another capture."""
+    row = connection.execute("SELECT to_regclass('headwater.log') IS NOT NULL").fetchone()
+    state = connection.execute(STATE).fetchone() if row and row[0] and not anew else None
     if state is not None and state[2] and not state[3] and state[4]:
         return
-    connection.execute("DELETE FROM headwater.log")  # what it was is of no use: tables that relied on it have a gap
-    connection.execute(
-        sql.SQL("ALTER PUBLICATION {} SET (publish = 'insert, update, delete, truncate')").format(
-            sql.Identifier(PUBLICATION)
-        )
-    )
+    do("DELETE FROM headwater.log")  # what it was is of no use: tables that relied on it have a gap
+    whole = sql.SQL("ALTER PUBLICATION {} SET (publish = 'insert, update, delete, truncate')")
+    do(whole.format(sql.Identifier(PUBLICATION)))
     row = connection.execute("SELECT oid::bigint FROM pg_database WHERE datname = current_database()").fetchone()
     assert row is not None
     slot = f"headwater_{row[0]}"
-    connection.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot]
-    )
-    connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
-    connection.execute(
+    do("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot])
+    create = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput') WHERE to_regclass('headwater.log') IS NOT NULL"
+    do(create, [slot])
+    do(
         "INSERT INTO headwater.log SELECT s.slot_name, s.confirmed_flush_lsn, p.xmin FROM pg_replication_slots AS s,"
         " pg_publication AS p WHERE s.slot_name = %s AND p.pubname = %s",
         [slot, PUBLICATION],
     )
 
 
-def note_columns(connection: Connection, oids: Sequence[int]) -> None:
-    for oid, columns in connection.execute(COLUMNS_NOW).fetchall():
-        if oid in oids:
-            connection.execute("UPDATE headwater.logged SET columns = %s WHERE oid = %s", [columns, oid])
+def note_columns(do: Do, oids: Sequence[int]) -> None:
+    do(
+        f"UPDATE headwater.logged AS g SET columns = n.columns FROM ({COLUMNS_NOW}) AS n (oid, columns)"
+        " WHERE n.oid = g.oid AND g.oid = ANY (%s)",
+        [list(oids)],
+    )
 
 
-def forget(connection: Connection, oid: int) -> None:
+def forget(connection: Connection, do: Do, oid: int) -> None:
     """The table is not captured this way any longer; its replica identity is what it was."""
     row = connection.execute(
         "SELECT g.was::text, n.nspname::text, c.relname::text FROM headwater.logged AS g"
@@ -123,30 +132,24 @@ def forget(connection: Connection, oid: int) -> None:
     if row is None:
         return
     was, schema, table = row
-    connection.execute("DELETE FROM headwater.logged WHERE oid = %s", [oid])
+    do("DELETE FROM headwater.logged WHERE oid = %s", [oid])
     if table is None:
         return
     name = sql.Identifier(schema, table)
-    _unpublish(connection, oid, name)
+    _unpublish(do, name)
     before = {"d": "DEFAULT", "n": "NOTHING"}.get(was)
     if before is not None:  # an index that was its identity may be gone; FULL serves who relied on it as well
-        connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY " + before).format(name))
+        do(sql.SQL("ALTER TABLE {} REPLICA IDENTITY " + before).format(name))
 
 
-def _unpublish(connection: Connection, oid: int, table: sql.Composable) -> None:
-    published = connection.execute(
-        "SELECT FROM pg_publication_rel AS p JOIN pg_publication AS b ON b.oid = p.prpubid"
-        " WHERE b.pubname = %s AND p.prrelid = %s",
-        [PUBLICATION, oid],
-    ).rowcount
-    if published:
-        connection.execute(sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(sql.Identifier(PUBLICATION), table))
+def _unpublish(do: Do, table: sql.Composable) -> None:
+    do(sql.SQL(_UNPUBLISH).format(publication=sql.Identifier(PUBLICATION), table=table))
 
 
-def abandon(connection: Connection) -> None:
+def abandon(do: Do) -> None:
     """What a capture that must not be used left beside its schema."""
-    connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(PUBLICATION)))
-    connection.execute(
+    do(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(PUBLICATION)))
+    do(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
         " AND slot_name = 'headwater_' || (SELECT oid FROM pg_database WHERE datname = current_database())"
     )

@@ -12,7 +12,7 @@ from headwater.sources.postgres.connection import Connection
 
 LOCK_TIMEOUT = "2s"
 LOCK_TRIES = 5
-_ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('headwater capture', 0))"
+ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('headwater capture', 0))"
 
 
 class Waiting:
@@ -37,7 +37,7 @@ def patiently(connection: Connection, work: Callable[[Connection, Waiting], obje
             with connection.transaction():
                 waiting = Waiting(connection, _seconds(LOCK_TIMEOUT))
                 waiting(waiting.what)
-                connection.execute(_ONE_AT_A_TIME)
+                connection.execute(ONE_AT_A_TIME)
                 work(connection, waiting)
             return
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
