@@ -45,13 +45,16 @@ COLUMNS = ("id", "k", "v")
 _names = itertools.count()
 
 
+PLAIN = "CREATE TABLE t (id int PRIMARY KEY, k int, v text); CREATE INDEX ON t (k)"
+
+
 class World:
     """A database with one table, its writer, and a source that captures it by the log."""
 
-    def __init__(self, server: PostgresServer, name: str) -> None:
+    def __init__(self, server: PostgresServer, name: str, definition: str = PLAIN) -> None:
         self.url = server.create_database(name)
         self.writer = psycopg.connect(self.url, autocommit=True)
-        self.writer.execute("CREATE TABLE t (id int PRIMARY KEY, k int, v text); CREATE INDEX ON t (k)")
+        self.writer.execute(definition)  # type: ignore[arg-type]  # a test's own text
         self.source = PostgresSource(SourceSpec(T.source, self.url, ((CAPTURE, "log"),)))
         self.installed = self.source.install([T])
         self.start = self.source.position()

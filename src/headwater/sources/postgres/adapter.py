@@ -90,6 +90,10 @@ _PARTED = (
     "is partitioned: its capture is a trigger on each row, which slows down writing many rows at once more than the"
     " capture of other tables does; 'headwater setup' after creating partitions lets their TRUNCATE be captured, too."
 )
+_PARTED_LOG = (
+    "is partitioned: run 'headwater setup' after creating partitions. What is inserted into a new one is told as it is,"
+    " but an UPDATE, DELETE or TRUNCATE there halts the views, which are then loaded again."
+)
 
 
 class PostgresSource:
@@ -176,12 +180,13 @@ class PostgresSource:
         with self._connections.borrow() as connection:
             row = connection.execute("SELECT current_setting('track_commit_timestamp')::bool").fetchone()
             found = catalog.tables(connection, self.name)
-            by_log, unbounded = log.is_used(connection), log_limit.keeps_without_limit(connection)
-        if by_log or self._spec.capture != "triggers":
+            logged, unbounded = log.logged(connection), log_limit.keeps_without_limit(connection)
+        if logged or self._spec.capture != "triggers":
             said = [_UNBOUNDED] if unbounded else []
         else:
             said = [] if row and row[0] else [_UNTIMED]
-        return said + [f"{t} {_PARTED}" for t in tables if t in found and found[t].partitioned]
+        parted = [found[table] for table in tables if table in found and found[table].partitioned]
+        return said + [f"{t.name} {_PARTED_LOG if t.oid in logged else _PARTED}" for t in parted]
 
     def _name(self, place: tuple[str, str]) -> TableName:
         return TableName(self.name, place[1], place[0])

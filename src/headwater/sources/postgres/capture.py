@@ -28,7 +28,7 @@ from headwater.model.source import SourceSpec
 from headwater.sources.postgres import grants, log, log_needs, log_setup, owners
 from headwater.sources.postgres import schema as layout
 from headwater.sources.postgres.connection import Connection, ConnectionPool
-from headwater.sources.postgres.making import forget_table, make_schema, make_table, note_logged, note_triggers, to_log
+from headwater.sources.postgres.making import forget_table, make_schema, make_table, note_logged, to_log, to_triggers
 from headwater.sources.postgres.patience import Waiting, patiently
 from headwater.sources.postgres.script import doing
 from headwater.sources.postgres.standing import (
@@ -41,7 +41,7 @@ from headwater.sources.postgres.standing import (
     standing,
     unwatched,
 )
-from headwater.sources.postgres.triggers import PARTITION_TRIGGERS, TRIGGERS, row_triggers
+from headwater.sources.postgres.triggers import PARTITION_TRIGGERS, TRIGGERS
 
 # ── install ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -72,7 +72,8 @@ def plan(connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableN
     for table, oid in new:
         again = f" anew, because {standing[oid].fault}" if oid in standing else ""
         if by_log:
-            lines.append(f"capture {table}{again}: by the log, REPLICA IDENTITY FULL, trigger headwater_truncate")
+            on = "" if leaves_of(connection, oid) is None else " on each partition"
+            lines.append(f"capture {table}{again}: by the log, REPLICA IDENTITY FULL, trigger headwater_truncate{on}")
             continue
         triggers = PARTITION_TRIGGERS if leaves_of(connection, oid) is not None else TRIGGERS
         lines.append(f"capture {table}{again}: change table headwater.changes_{oid}, triggers {', '.join(triggers)}")
@@ -142,12 +143,9 @@ def _switch_table(connections: ConnectionPool, connection: Connection, table: Ta
     do(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name))
     if oid in log.logged(connection):
         log.Log(connections).move_in(connection)
-        log_setup.forget(connection, do, oid)
-        for statement in row_triggers(oid, name):
-            do(statement)
-        note_triggers(do, oid)
-        return
-    to_log(do, table, oid)
+        to_triggers(connection, do, table, oid)
+    else:
+        to_log(connection, do, table, oid)
 
 
 def _by_log(connection: Connection, spec: SourceSpec, new: Sequence[tuple[TableName, int]]) -> bool:

@@ -36,7 +36,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -44,6 +44,7 @@ from psycopg import sql
 from headwater.model.errors import SourceUnavailable
 from headwater.sources.postgres import life
 from headwater.sources.postgres.connection import Connection, ConnectionPool
+from headwater.sources.postgres.partitions import Partitions
 from headwater.sources.postgres.pgoutput import Relation, Transaction, transactions
 from headwater.sources.postgres.triggers import changes_table
 
@@ -209,6 +210,7 @@ class _Moving:
     def __init__(self, connection: Connection, before: dict[int, str], moved: int, xmax: int) -> None:
         self._connection, self._moved, self._xmax = connection, moved, xmax
         self._before = {oid: _Columns.read(text) for oid, text in before.items()}
+        self._partitions = Partitions.read(connection, before)
         self._layouts: dict[Relation, str | None] = {}
         self._lines: dict[int, list[bytes]] = {}
         self._commits: list[bytes] = []
@@ -221,20 +223,28 @@ class _Moving:
             return
         self.end = max(self.end, one.end)
         xid = self._whole(one.xid)
-        for oid in one.partial & self._before.keys():
-            self.gaps[oid] = "was written without its old rows in the log (its REPLICA IDENTITY was not FULL)"
+        for oid in one.partial:
+            for root in self._concerned(one, oid):
+                self.gaps[root] = "was written without its old rows in the log (REPLICA IDENTITY was not FULL)"
+        for oid in self._partitions.untold(one.truncated, one.end):
+            self.gaps[oid] = "has a partition that was truncated before 'headwater setup' had put a trigger on it"
         at = _timestamp(one.at)
         for change in one.changes:
-            if change.relation.oid not in self._before:  # what tells parts of global transactions
+            table = change.relation.oid
+            if table not in self._before:
+                table = self._partitions.root(table) or 0
+            if not table:
+                for root in self._concerned(one, change.relation.oid):
+                    self.gaps[root] = "had a partition, perhaps, that was written and is gone"
                 continue
-            layout = self._layout(change.relation)
+            layout = self._layout(change.relation, table)
             if layout is None:
-                self.gaps[change.relation.oid] = "was altered while its changes were read from the log"
+                self.gaps[table] = "was altered while its changes were read from the log"
                 continue
             row = change.row
             if b"\\" in row or b"\n" in row or b"\t" in row or b"\r" in row:
                 row = row.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
-            self._lines.setdefault(change.relation.oid, []).append(
+            self._lines.setdefault(table, []).append(
                 b"%d\t%s\t%d\t%s\t%s\n" % (xid, at, change.count, layout.encode(), row)
             )
         if one.changes or one.truncated:
@@ -255,12 +265,23 @@ class _Moving:
                 copy.write(b"".join(self._commits))
         self._lines, self._commits, self._waiting = {}, [], 0
 
-    def _layout(self, relation: Relation) -> str | None:
+    def _concerned(self, one: Transaction, oid: int) -> Collection[int]:
+        """The captured tables that miss something if it is not told of this one: itself, or what it is a partition of;
+        if it is neither, all that it may have been a partition of. What came before their capture began is no loss."""
+        if oid in self._before:
+            return [oid]
+        root = self._partitions.root(oid)
+        if root is None and oid == self._partitions.apart:  # what tells parts of global transactions
+            return []
+        roots = self._partitions.roots if root is None else [root]
+        return [one_root for one_root in roots if self._partitions.begun(one_root) < one.end]
+
+    def _layout(self, relation: Relation, table: int) -> str | None:
         if relation not in self._layouts:
             if not self._layouts:
                 found = self._connection.execute(COLUMNS_NOW).fetchall()
                 self._now = {oid: _Columns.read(text) for oid, text in found}
-            before, now = self._before.get(relation.oid), self._now.get(relation.oid)
+            before, now = self._before.get(table), self._now.get(table)
             self._layouts[relation] = None if before is None or now is None else before.layout(relation, now)
         return self._layouts[relation]
 

@@ -33,13 +33,16 @@ WHERE r.rolname = current_user GROUP BY r.rolsuper, r.rolreplication
 """
 
 _TABLES = """
+WITH RECURSIVE tree (oid, root) AS (
+    SELECT oid, true FROM pg_class WHERE oid = ANY (%s::oid[])
+    UNION ALL SELECT i.inhrelid, false FROM tree JOIN pg_inherits AS i ON i.inhparent = tree.oid)
 SELECT n.nspname::text, c.relname::text, pg_get_userbyid(c.relowner)::text, pg_has_role(c.relowner, 'USAGE'),
        EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attgenerated = 's' AND NOT a.attisdropped),
-       c.relkind = 'p'
-FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.oid = ANY (%s::oid[]) ORDER BY n.nspname, c.relname
+       c.relkind = 'p' AND NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = c.oid AND i.indisprimary),
+       c.relkind = 'p' AND EXISTS (SELECT FROM pg_publication AS p WHERE p.pubname = 'headwater' AND p.pubviaroot)
+FROM tree JOIN pg_class AS c ON c.oid = tree.oid JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ORDER BY n.nspname, c.relname
 """
-
 
 MAY_NOT_REPLICATE = "may not use replication slots"
 
@@ -92,12 +95,16 @@ def server_lacks(connection: Connection, oids: Sequence[int]) -> list[Lack]:
         what = f"all {slots} replication slots are taken"
         lacks.append(Lack(what, f"ALTER SYSTEM SET max_replication_slots = {slots + 5};  -- then restart the server"))
     told = connection.info.server_version >= 180000
-    for schema, table, _, _, generated, partitioned in connection.execute(_TABLES, [list(oids)]):
-        if partitioned:
-            what, otherwise = f"{schema}.{table} is partitioned", 'say capture = "triggers", or "auto", for this source'
-            lacks.append(Lack(what, otherwise=otherwise))
-        if generated and not told:
-            what = f"{schema}.{table} has generated columns, which the log of this version does not tell"
+    for schema, table, _, _, generated, keyless, via_root in connection.execute(_TABLES, [list(oids)]):
+        what = f"{schema}.{table}"
+        if keyless:
+            what += " has partitions and no primary key: in a new one the server would refuse UPDATE and DELETE"
+            lacks.append(Lack(what, otherwise='give it a primary key, or say capture = "triggers" for this source'))
+        elif via_root:
+            what += " has partitions, and the publication is of an older Headwater, which could not tell them"
+            lacks.append(Lack(what, otherwise="'headwater teardown', then 'headwater setup'; views are loaded again"))
+        elif generated and not told:
+            what += " has generated columns, which the log of this version does not tell"
             lacks.append(Lack(what, otherwise='say capture = "triggers" for this source, or use PostgreSQL 18'))
     return lacks
 
@@ -115,7 +122,7 @@ def role_lacks(connection: Connection, oids: Sequence[int]) -> list[Lack]:
     if stranger:
         what = f"the publication {PUBLICATION} belongs to {stranger}"
         lacks.append(Lack(what, f"GRANT {_quoted(connection, stranger)} TO {to};"))
-    for schema, table, owner, owned, _, _ in connection.execute(_TABLES, [list(oids)]):
+    for schema, table, owner, owned, *_ in connection.execute(_TABLES, [list(oids)]):
         if not owned:
             what = f"{schema}.{table} belongs to {owner}, and only its owner may set its REPLICA IDENTITY"
             lacks.append(Lack(what, f"GRANT {_quoted(connection, owner)} TO {to};"))

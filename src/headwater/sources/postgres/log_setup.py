@@ -25,10 +25,42 @@ CREATE TABLE IF NOT EXISTS headwater.log (slot text NOT NULL, moved pg_lsn NOT N
 CREATE TABLE IF NOT EXISTS headwater.logged
     (oid oid PRIMARY KEY, was "char" NOT NULL, columns text NOT NULL, publication oid NOT NULL);
 CREATE TABLE IF NOT EXISTS headwater.commits (xid xid8 PRIMARY KEY, lsn pg_lsn NOT NULL);
+CREATE TABLE IF NOT EXISTS headwater.logged_leaves
+    (oid oid PRIMARY KEY, root oid NOT NULL, was "char" NOT NULL, since pg_lsn NOT NULL);
 ALTER TABLE headwater.log REPLICA IDENTITY FULL
 """
 
+# A partition that is noted has a TRUNCATE trigger and REPLICA IDENTITY FULL. One that was created since has none, but
+# is as good as captured until somebody updates, deletes or truncates there: the log says so, and that is a gap. How one
+# that was attached is told from one that was created as a partition is said in `schema.py`.
 FAULT = """
+CREATE OR REPLACE FUNCTION headwater.fault_of_logged_partitions(root oid) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT reason FROM (
+        SELECT 1 AS weight, format('its partition %s was dropped or detached', l.oid) AS reason
+        FROM headwater.leaves AS l WHERE l.root = fault_of_logged_partitions.root
+          AND l.oid NOT IN (SELECT t.oid FROM headwater.tree(l.root) AS t)
+        UNION ALL
+        SELECT 2, format('its partition %s %s', c.oid::regclass, CASE
+            WHEN c.relkind NOT IN ('r', 'p') THEN 'is a foreign table'
+            WHEN c.relpersistence <> 'p' THEN 'is not logged: a crash empties it unseen'
+            WHEN l.oid IS NULL AND NOT EXISTS (
+                    SELECT FROM pg_catalog.pg_attribute AS s JOIN pg_catalog.pg_attribute AS a
+                        ON a.attrelid = s.attrelid AND a.attnum > 0 AND a.xmin = s.xmin AND a.cmin = s.cmin
+                    WHERE s.attrelid = t.oid AND s.attnum = -1 AND s.xmin = t.since)
+                THEN 'was attached, with whatever rows it had'
+            WHEN l.oid IS NOT NULL AND c.relkind = 'r' AND c.relreplident <> 'f'
+                THEN 'has no longer REPLICA IDENTITY FULL'
+            WHEN l.signature IS DISTINCT FROM
+                    coalesce(headwater.signature(t.oid, fault_of_logged_partitions.root), 'since ' || t.since)
+                    AND l.oid IS NOT NULL
+                THEN 'was detached, or its TRUNCATE trigger was gone or disabled, for a while'
+            WHEN w.tgenabled NOT IN ('O', 'A') THEN 'has its TRUNCATE trigger disabled' END)
+        FROM headwater.tree(fault_of_logged_partitions.root) AS t
+        JOIN pg_catalog.pg_class AS c ON c.oid = t.oid
+        LEFT JOIN headwater.leaves AS l ON l.oid = t.oid AND l.root = fault_of_logged_partitions.root
+        LEFT JOIN pg_catalog.pg_trigger AS w ON w.tgrelid = t.oid AND w.tgname = 'headwater_truncate'
+    ) AS found WHERE reason NOT LIKE '% ' ORDER BY weight LIMIT 1 $$;
+
 CREATE OR REPLACE FUNCTION headwater.fault_of_log(captured oid) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT CASE
         WHEN s.slot_name IS NULL THEN coalesce(
@@ -68,10 +100,19 @@ DO $$ BEGIN ALTER PUBLICATION {publication} DROP TABLE {table}; EXCEPTION WHEN u
 """Also where it is not in the publication, or there is none."""
 
 
+_LEAVES = """
+SELECT l.was::text, n.nspname::text, c.relname::text FROM headwater.logged_leaves AS l
+JOIN pg_class AS c ON c.oid = l.oid JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE l.root = %s
+"""
+
+
 def create_publication(do: Do, server: int) -> None:
     """Before the slot, which decodes nothing of a publication that came after it. Transactions that only say that they
-    are parts of a global one have a place in the log as well."""
-    options = "publish_via_partition_root = true" + (", publish_generated_columns = stored" if server >= 180000 else "")
+    are parts of a global one have a place in the log as well. Partitions tell for themselves: under their root's name
+    the log would not say whether an old row is whole."""
+    options = "publish_via_partition_root = false" + (
+        ", publish_generated_columns = stored" if server >= 180000 else ""
+    )
     name, publication = sql.Literal(PUBLICATION), sql.Identifier(PUBLICATION)
     do(sql.SQL(_PUBLISH).format(name=name, publication=publication, options=sql.SQL(options)))
 
@@ -88,6 +129,17 @@ def publish(do: Do, oid: int, table: sql.Composable) -> None:
         " ON b.oid = p.prpubid WHERE b.pubname = %s AND p.prrelid = g.oid AND g.oid = %s",
         [PUBLICATION, oid],
     )
+
+
+def publish_leaf(do: Do, root: int, oid: int, leaf: sql.Composable) -> None:
+    """A partition that holds rows. Its writers are kept out; what it lets be told from here on is whole. `since` is
+    where the log was when its TRUNCATE trigger had been put there."""
+    do(
+        "INSERT INTO headwater.logged_leaves SELECT oid, %s, relreplident, pg_current_wal_insert_lsn() FROM pg_class"
+        " WHERE oid = %s ON CONFLICT (oid) DO UPDATE SET root = excluded.root, since = excluded.since",
+        [root, oid],
+    )
+    do(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(leaf))
 
 
 def begin_slot(connection: Connection, do: Do, anew: bool = False) -> None:
@@ -137,9 +189,18 @@ def forget(connection: Connection, do: Do, oid: int) -> None:
         return
     name = sql.Identifier(schema, table)
     _unpublish(do, name)
+    _identity_before(do, was, name)
+    row = connection.execute("SELECT to_regclass('headwater.logged_leaves') IS NOT NULL").fetchone()
+    if row and row[0]:
+        for was, schema, table in connection.execute(_LEAVES, [oid]).fetchall():
+            _identity_before(do, was, sql.Identifier(schema, table))
+        do("DELETE FROM headwater.logged_leaves WHERE root = %s", [oid])
+
+
+def _identity_before(do: Do, was: str, table: sql.Composable) -> None:
     before = {"d": "DEFAULT", "n": "NOTHING"}.get(was)
     if before is not None:  # an index that was its identity may be gone; FULL serves who relied on it as well
-        do(sql.SQL("ALTER TABLE {} REPLICA IDENTITY " + before).format(name))
+        do(sql.SQL("ALTER TABLE {} REPLICA IDENTITY " + before).format(table))
 
 
 def _unpublish(do: Do, table: sql.Composable) -> None:

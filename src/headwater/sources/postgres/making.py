@@ -19,6 +19,7 @@ from headwater.sources.postgres.triggers import (
     changes_table,
     drop_row_triggers,
     function_of,
+    row_triggers,
     truncate_trigger,
 )
 
@@ -37,9 +38,18 @@ END $$
 """Where statements are run later than they were made."""
 
 _NOTE_LEAVES = """
-INSERT INTO headwater.leaves SELECT %(root)s, t.oid, c.relfilenode, headwater.signature(t.oid, %(root)s)
+INSERT INTO headwater.leaves SELECT %(root)s, t.oid, c.relfilenode,
+    coalesce(headwater.signature(t.oid, %(root)s), 'since ' || t.since)
 FROM headwater.tree(%(root)s) AS t JOIN pg_class AS c ON c.oid = t.oid WHERE t.oid = %(leaf)s OR %(leaf)s = 0
 """
+
+_NOTE_LOGGED_LEAVES = """
+INSERT INTO headwater.leaves SELECT %(root)s, t.oid, c.relfilenode,
+    coalesce(headwater.signature(t.oid, %(root)s), 'since ' || t.since)
+FROM headwater.tree(%(root)s) AS t JOIN pg_class AS c ON c.oid = t.oid
+WHERE c.relkind = 'p' OR t.oid IN (SELECT l.oid FROM headwater.logged_leaves AS l)
+"""
+"""Those that have been made ready; one that came meanwhile was not."""
 
 
 def make_schema(do: Do, found: Standing, by_log: bool, server: int) -> None:
@@ -74,6 +84,8 @@ def make_table(connection: Connection, do: Do, found: Standing, wanted: tuple[Ta
     for statement in capture_statements(oid, identifier, names, by_log):
         do(statement)
     if by_log:
+        for name, leaf, _ in leaves or ():
+            log_setup.publish_leaf(do, oid, leaf, name)
         return  # noted when the slot is there
     # CREATE TRIGGER waited for every writer of the table and keeps new ones out until we commit. So a snapshot taken
     # now shows all that was written without capture, and whatever it does not show will be captured.
@@ -86,6 +98,7 @@ def note_logged(do: Do, new: Sequence[tuple[TableName, int]]) -> None:
     way then have ended."""
     for table, oid in new:
         note_table(do, table, oid)
+        do(_NOTE_LOGGED_LEAVES, {"root": oid})
     log_setup.note_columns(do, [oid for _, oid in new])
 
 
@@ -107,23 +120,41 @@ def _watch(connection: Connection, do: Do, oid: int) -> bool:
         if moved.rowcount:
             return False
         do(sql.SQL(_UNMOVED).format(leaf=sql.Literal(leaf)))
+        if oid in log.logged(connection):
+            log_setup.publish_leaf(do, oid, leaf, name)
         do("DELETE FROM headwater.leaves WHERE oid = %s", [leaf])
         do(_NOTE_LEAVES, {"root": oid, "leaf": leaf})
     return True
 
 
-def to_log(do: Do, table: TableName, oid: int) -> None:
+def to_log(connection: Connection, do: Do, table: TableName, oid: int) -> None:
     """From triggers, while writers are kept out."""
     name = sql.Identifier(table.schema, table.table)
+    leaves = leaves_of(connection, oid) or []
     log_setup.publish(do, oid, name)
     log_setup.note_columns(do, [oid])
     for statement in drop_row_triggers(name):
         do(statement)
-    note_triggers(do, oid)
+    for leaf_name, leaf, watched in leaves:
+        for statement in () if watched else truncate_trigger(oid, leaf_name):
+            do(statement)
+        log_setup.publish_leaf(do, oid, leaf, leaf_name)
+    _note_triggers(do, oid)
 
 
-def note_triggers(do: Do, oid: int) -> None:
+def to_triggers(connection: Connection, do: Do, table: TableName, oid: int) -> None:
+    """From the log, which has been moved, while writers are kept out."""
+    name, leaves = sql.Identifier(table.schema, table.table), leaves_of(connection, oid)
+    log_setup.forget(connection, do, oid)
+    for statement in row_triggers(oid, name, leaves is not None):
+        do(statement)
+    _note_triggers(do, oid)
+
+
+def _note_triggers(do: Do, oid: int) -> None:
     do("UPDATE headwater.tables SET signature = headwater.signature(oid, oid) WHERE oid = %s", [oid])
+    do("DELETE FROM headwater.leaves WHERE root = %s", [oid])
+    do(_NOTE_LEAVES, {"root": oid, "leaf": 0})
 
 
 def forget_table(connection: Connection, do: Do, oid: int) -> None:

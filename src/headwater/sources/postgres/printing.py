@@ -71,7 +71,7 @@ def script(connection: Connection, spec: SourceSpec, wanted: Tables) -> list[str
         note_logged(page, new)
     for table, oid in switched:
         page(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.Identifier(table.schema, table.table)))
-        to_log(page, table, oid)
+        to_log(connection, page, table, oid)
     _give(page, role)
     page.lines += rights
     page("COMMIT")
