@@ -15,9 +15,11 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +64,18 @@ class PostgresServer:
     def stop(self, mode: str = "fast") -> None:
         """`immediate` is a crash: what was not written to the log is lost."""
         self._pg_ctl("-w", "-m", mode, "-D", str(self._data), "stop")
+
+    def kill(self) -> None:
+        """kill -9 of the server, its children follow; then it is started again, as soon as they are gone."""
+        pid = int((self._data / "postmaster.pid").read_text().splitlines()[0])
+        os.kill(pid, signal.SIGKILL)
+        for _ in range(50):
+            try:
+                self.start()
+                return
+            except subprocess.CalledProcessError:
+                time.sleep(0.2)
+        raise TimeoutError("the server does not start again")
 
     def keep_copy(self) -> None:
         """A cold backup; the server must be stopped."""
