@@ -43,6 +43,7 @@ ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
     "postgres": _postgres,
     "sqlite": _sqlite,
     "delta": _delta,
+    "delta+s3": _delta,
     "memory": _memory,
     "clock": _clock,
 }

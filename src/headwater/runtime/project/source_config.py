@@ -26,7 +26,7 @@ from headwater.model.sizes import bytes_of
 from headwater.model.source import ASK, CAPTURE, DELAY, LOG_LIMIT, MISSING, SourceSpec
 from headwater.runtime.project.secrets import remember
 
-SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "memory")
+SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "delta+s3", "memory")
 FILES = ("sqlite", "delta")
 SERVERS = ("postgresql", "postgres")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -131,7 +131,7 @@ def _secrets(url: str) -> list[str]:
 def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> None:
     said = "url" if "url" in settings else "kind"
     if scheme not in SCHEMES:
-        raise UnknownName("kind of source", scheme, SCHEMES[:4], f"in the {said} of {where}")
+        raise UnknownName("kind of source", scheme, SCHEMES[:-1], f"in the {said} of {where}")
     kind = settings.get("kind", scheme)
     if kind != scheme and not (kind in SERVERS and scheme in SERVERS):
         raise ConfigError(f"the kind of {where} is not that of its url", "leave out kind: the url says it")

@@ -1,4 +1,5 @@
-"""A Delta table as a source: `delta:///lake/orders`, relative to headwater.toml; four slashes for an absolute path.
+"""A Delta table as a source: `delta:///lake/orders`, relative to headwater.toml (four slashes for an absolute path), or
+`delta+s3://bucket/lake/orders`, reached as the AWS_* variables say.
 
 **Positions** are versions of the table, with its identity: `12@9f36ac24-…`. **As-of** is the table's own time travel.
 One version is one transaction. Nothing is installed, and nothing is written there: the table's log is the capture.
@@ -11,7 +12,6 @@ dropped, or whose type was changed, is another column.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from headwater.model.source import (
     SourceSpec,
 )
 from headwater.sources.delta.versions import Versions
+from headwater.storage import Storage
 
 FEW_KEYS = 10_000
 """Up to so many keys the files' own statistics are asked which of them may have one."""
@@ -43,10 +44,10 @@ FEW_KEYS = 10_000
 
 class DeltaSource:
     def __init__(self, spec: SourceSpec) -> None:
-        folder = Path(spec.url.removeprefix("delta:///"))
+        place = spec.url.removeprefix("delta:///").removeprefix("delta+").rstrip("/")
         self._name = spec.name
-        self._versions = Versions(folder, f"source {spec.name}")
-        self._table = TableName(spec.name, folder.name)
+        self._versions = Versions(Storage(place), f"source {spec.name}")
+        self._table = TableName(spec.name, place.rpartition("/")[2])
         self._expected: Mapping[TableName, Identities] = {}
 
     @property
@@ -60,7 +61,7 @@ class DeltaSource:
         columns = tuple(Column(f.name, _held(f.type), str(f.type), f.nullable) for f in _schema(table))
         sizes = pa.table(table.get_add_actions(flatten=True)).column("num_records")
         rows = None if sizes.null_count else int(pc.sum(sizes).as_py() or 0)
-        return {self._table: TableSchema(self._table, columns, (), (), rows)}
+        return {self._table: TableSchema(self._table, columns, (), (), rows, indexable=False)}
 
     def resolve(self, schema: str, table: str) -> TableName | None:
         return self._table if not schema and table.lower() == self._table.table.lower() else None
