@@ -32,6 +32,12 @@ def _delta(spec: SourceSpec) -> Source:
     return DeltaSource(spec)
 
 
+def _files(spec: SourceSpec) -> Source:
+    from headwater.sources.files.adapter import FilesSource
+
+    return FilesSource(spec)
+
+
 def _clock(spec: SourceSpec) -> Source:
     from headwater.sources.clock import ClockSource
 
@@ -44,6 +50,7 @@ ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
     "sqlite": _sqlite,
     "delta": _delta,
     "delta+s3": _delta,
+    "files": _files,
     "memory": _memory,
     "clock": _clock,
 }

@@ -26,8 +26,8 @@ from headwater.model.sizes import bytes_of
 from headwater.model.source import ASK, CAPTURE, DELAY, LOG_LIMIT, MISSING, SourceSpec
 from headwater.runtime.project.secrets import remember
 
-SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "delta+s3", "memory")
-FILES = ("sqlite", "delta")
+SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "delta+s3", "files", "memory")
+FILES = ("sqlite", "delta", "files")
 SERVERS = ("postgresql", "postgres")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")

@@ -35,6 +35,7 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
+from headwater.sources.columnar import held_type, matching
 from headwater.sources.delta.versions import Versions
 from headwater.storage import Storage
 
@@ -58,7 +59,7 @@ class DeltaSource:
 
     def describe(self) -> Mapping[TableName, TableSchema]:
         table = self._versions.newest()
-        columns = tuple(Column(f.name, _held(f.type), str(f.type), f.nullable) for f in _schema(table))
+        columns = tuple(Column(f.name, held_type(f.type), str(f.type), f.nullable) for f in _schema(table))
         sizes = pa.table(table.get_add_actions(flatten=True)).column("num_records")
         rows = None if sizes.null_count else int(pc.sum(sizes).as_py() or 0)
         return {self._table: TableSchema(self._table, columns, (), (), rows, indexable=False)}
@@ -155,22 +156,16 @@ class DeltaSource:
 
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
         names = list(dict.fromkeys([*question.columns, *question.key, *(c.column for c in question.conditions)]))
-        keys = question.keys.append_column(ORDINAL, pa.array(range(question.keys.num_rows), pa.int64()))
         where = None
         if question.key and 0 < question.keys.num_rows <= FEW_KEYS:
             where = pc.field(question.key[0]).isin(pc.unique(question.keys.column(question.key[0])))
-        rows = meets(self._state(at, names, where, (0, 1)), question.conditions)
-        if question.key:
-            plain = rows.append_column("__row", pa.array(range(rows.num_rows), pa.int64()))
-            met = plain.select([*question.key, "__row"]).join(keys, list(question.key), join_type="inner")
-            rows = rows.take(met.column("__row")).append_column(ORDINAL, met.column(ORDINAL))
-        else:
-            rows = rows.append_column(ORDINAL, pa.array([0] * rows.num_rows, pa.int64()))
-        yield from rows.select([ORDINAL, *question.columns, COUNT]).to_batches()
+        yield from matching(self._state(at, names, where, (0, 1)), question).to_batches()
 
     def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
         schema = _schema(self._versions.newest())
-        yield from one_by_one(question, lambda one: self.ask(one, at), lambda _, name: _held(schema.field(name).type))
+        yield from one_by_one(
+            question, lambda one: self.ask(one, at), lambda _, name: held_type(schema.field(name).type)
+        )
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         rows = self.describe()[table].rows
@@ -221,7 +216,7 @@ class DeltaSource:
                     f"{self._table}.{name} {became}", "'headwater apply' loads the views that use it again"
                 )
         schema = _schema(table)
-        return pa.schema([pa.field(name, _held(schema.field(name).type)) for name in names])
+        return pa.schema([pa.field(name, held_type(schema.field(name).type)) for name in names])
 
 
 def _identity(table: DeltaTable) -> str:
@@ -242,13 +237,3 @@ def _identities(table: DeltaTable, names: Sequence[str]) -> Identities:
 
 def _counted(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, pa.field(COUNT, pa.int64()), pa.field(ORDINAL, pa.int64())])
-
-
-def _held(kind: pa.DataType) -> pa.DataType | None:
-    """As Headwater holds it; None for what it cannot."""
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return pa.binary()
-    nested = pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind)
-    return None if nested else kind
