@@ -207,4 +207,5 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert world.source.resolve("", "Orders") == T
     assert world.source.install([T]) == []
     assert [c.type for c in world.source.describe()[T].columns] == [f.type for f in SCHEMA]
+    assert world.source.describe()[T].rows == 2
     assert world.source.advice([T])

@@ -65,9 +65,10 @@ class FilesSource:
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────
 
     def describe(self) -> Mapping[TableName, TableSchema]:
-        schema = self._schema(self._files())
+        files = self._files()
+        schema = self._schema(files)
         columns = tuple(Column(f.name, held_type(f.type), str(f.type), True) for f in schema)
-        return {self._table: TableSchema(self._table, columns, indexable=False)}
+        return {self._table: TableSchema(self._table, columns, rows=self._about(files, schema), indexable=False)}
 
     def resolve(self, schema: str, table: str) -> TableName | None:
         return self._table if not schema and table.lower() == self._table.table.lower() else None
@@ -204,6 +205,11 @@ class FilesSource:
             except (pa.ArrowInvalid, OSError) as error:
                 raise SourceUnavailable(f"source {self.name}: {files[0].name}: {error}", "look at the file") from error
         return self._first[1]
+
+    def _about(self, files: Sequence[File], schema: pa.Schema) -> int:
+        """How many rows, if the others are as large as those of the first file."""
+        first = self._rows(files[0], pa.schema([schema.field(0)])).num_rows
+        return int(first * sum(file.size for file in files) // max(files[0].size, 1))
 
     def _identities(self, files: Sequence[File], names: Sequence[str]) -> Identities:
         schema = self._schema(files)
