@@ -15,9 +15,11 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +65,18 @@ class PostgresServer:
         """`immediate` is a crash: what was not written to the log is lost."""
         self._pg_ctl("-w", "-m", mode, "-D", str(self._data), "stop")
 
+    def kill(self) -> None:
+        """kill -9 of the server, its children follow; then it is started again, as soon as they are gone."""
+        pid = int((self._data / "postmaster.pid").read_text().splitlines()[0])
+        os.kill(pid, signal.SIGKILL)
+        for _ in range(50):
+            try:
+                self.start()
+                return
+            except subprocess.CalledProcessError:
+                time.sleep(0.2)
+        raise TimeoutError("the server does not start again")
+
     def keep_copy(self) -> None:
         """A cold backup; the server must be stopped."""
         self._restored(self._data, self._data.with_name("backup"))
@@ -91,6 +105,12 @@ class PostgresServer:
                 "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", [name]
             )
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def psql(self, url: str, statements: str) -> None:
+        """As a person runs a file of statements."""
+        command = [str(self._wheel.bin_path / "psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", "-"]
+        done = subprocess.run(command, input=statements, text=True, capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
 
     def _pg_ctl(self, *arguments: str) -> None:
         pgexec("pg_ctl", arguments, bin_path=self._wheel.bin_path, user=self._wheel.system_user, timeout=60)

@@ -63,6 +63,26 @@ def test_setup_says_what_was_done_where(headwater: Headwater, two_sources: Path)
     assert "next: headwater run" in done.stdout
 
 
+def test_setup_prints_what_somebody_else_is_to_run(
+    headwater: Headwater, two_sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def script(self: SqliteSource, tables: Sequence[TableName]) -> list[str]:
+        if self.name == "two":
+            raise SourceRefused("source two cannot be looked at")
+        return [f"GRANT SELECT ON {table.table} TO reader;" for table in tables]
+
+    before = (two_sources / "one.db").read_bytes()
+    plain = headwater("setup", "-p", two_sources, "--print")
+    assert plain.exit_code == 0
+    assert all(line.startswith("--") for line in plain.stdout.splitlines() if line)
+    monkeypatch.setattr(SqliteSource, "script", script, raising=False)
+    done = headwater("setup", "-p", two_sources, "--print")
+    assert done.exit_code == 2
+    assert done.stdout.splitlines() == ["GRANT SELECT ON t TO reader;"]
+    assert "source two cannot be looked at" in done.stderr
+    assert (two_sources / "one.db").read_bytes() == before
+
+
 @pytest.mark.usefixtures("one_refuses")
 def test_setup_shows_the_others_when_one_source_fails(headwater: Headwater, two_sources: Path) -> None:
     done = headwater("setup", "-p", two_sources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pyarrow as pa
 from headwater.model.errors import SchemaChanged
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Column, Identity, TableSchema
-from headwater.model.source import Capture
+from headwater.model.source import Capture, Held
 from headwater.runtime.intake.schema_watch import Present, SchemaWatch
 
 SHOP = SourceName("shop")
@@ -34,7 +35,7 @@ class Shop:
     name = SHOP
 
     def __init__(self) -> None:
-        self.now, self.gone = LOADED, ""
+        self.now, self.gone, self.held = LOADED, "", Held(0, 10)
 
     def identities(self, tables: dict[TableName, list[str]]) -> Any:
         if self.gone in tables[TABLE]:
@@ -42,7 +43,7 @@ class Shop:
         return {TABLE: dict.fromkeys(tables[TABLE], self.now)}
 
     def look(self, source: SourceName) -> Present:
-        capture = Capture("1", frozenset({TABLE}), {})
+        capture = Capture("1", frozenset({TABLE}), {}, held=self.held)
         return Present(cast(Any, self), {TABLE: SCHEMA}, capture)
 
 
@@ -95,3 +96,29 @@ def test_a_column_that_goes_while_its_table_is_looked_at_concerns_who_uses_it() 
     assert looked(watch) == []
     shop.gone = "x"
     assert looked(watch) == ["shop.t has no column 'x'"]
+
+
+def test_a_server_that_keeps_its_log_for_us_is_warned_of_once() -> None:
+    """Also while all views over it are halted: nobody reads it then."""
+    watch, shop = watched()
+    looked(watch)
+    assert watch.warnings() == []
+    watch.broke(["f"])
+    shop.held = Held(6, 10)
+    looked(watch)
+    shop.held = Held(7, 10)
+    looked(watch)
+    assert len(watch.warnings()) == 1
+    shop.held = Held(1, 10)
+    looked(watch)
+    shop.held = Held(8, 10)
+    looked(watch)
+    (said,) = watch.warnings()
+    assert said.startswith("source shop: the server keeps 8 bytes of its log")
+    times = itertools.count(0.0, 100.0)
+    watch._clock = cast(Any, SimpleNamespace(monotonic=lambda: next(times)))
+    watch._last.clear()
+    shop.held = Held(1, 10)
+    for _ in range(3):
+        watch.step([SHOP])
+    assert watch.looked(SHOP) > 5

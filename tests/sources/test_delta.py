@@ -17,7 +17,9 @@ from headwater.model.errors import ConfigError, LifeChanged, PositionTrimmed, Sc
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import COUNT, ORDINAL, Question, SourceSpec
 from headwater.sources import connect
+from headwater.sources.delta import versions
 from headwater.sources.delta.adapter import DeltaSource
+from headwater.storage.object_store import settings
 
 T = TableName(SourceName("lake"), "orders")
 COLUMNS = ("id", "k", "v", "x")
@@ -29,18 +31,22 @@ def rows(*values: tuple[Any, ...]) -> pa.Table:
 
 
 class World:
-    def __init__(self, folder: Path, partitioned: bool = False) -> None:
-        self.folder = folder / "orders"
+    def __init__(self, folder: Path | str, partitioned: bool = False) -> None:
+        self.folder = f"{folder}/orders"
         by = ["k"] if partitioned else None
-        write_deltalake(self.folder, rows((1, 1, "a", 0.5), (2, None, None, -0.0)), partition_by=by)
-        self.source = connect(SourceSpec(T.source, f"delta:///{self.folder}"))
+        self.options = settings(self.folder)
+        first = rows((1, 1, "a", 0.5), (2, None, None, -0.0))
+        write_deltalake(self.folder, first, partition_by=by, storage_options=self.options)
+        url = f"delta+{self.folder}" if "://" in self.folder else f"delta:///{self.folder}"
+        self.source = connect(SourceSpec(T.source, url))
         assert isinstance(self.source, DeltaSource)
 
     def append(self, *values: tuple[Any, ...]) -> None:
-        write_deltalake(self.folder, rows(*values), mode="append")
+        write_deltalake(self.folder, rows(*values), mode="append", storage_options=self.options)
 
     def state(self) -> Counter[tuple[Any, ...]]:
-        return Counter(tuple(row[c] for c in COLUMNS) for row in DeltaTable(self.folder).to_pyarrow_table().to_pylist())
+        table = DeltaTable(self.folder, storage_options=self.options)
+        return Counter(tuple(row[c] for c in COLUMNS) for row in table.to_pyarrow_table().to_pylist())
 
     def as_of(self, at: Position, columns: tuple[str, ...] = COLUMNS) -> Counter[tuple[Any, ...]]:
         """By scanning in several parts, and by asking for every key."""
@@ -75,7 +81,7 @@ def summed(*parts: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
 
 
 def change(world: World, chance: Random) -> None:
-    table, number = DeltaTable(world.folder), chance.randint(1, 9)
+    table, number = DeltaTable(world.folder, storage_options=world.options), chance.randint(1, 9)
     match chance.randint(0, 7) if table.version() else 0:
         case 0 | 1 | 2:
             new = [(chance.randint(1, 9), chance.choice([1, 2, 3, None]), chance.choice("ab"), 1.5) for _ in range(3)]
@@ -87,7 +93,8 @@ def change(world: World, chance: Random) -> None:
         case 5:
             table.optimize.compact()
         case 6:
-            write_deltalake(world.folder, rows((number, 7, "all anew", 0.0)), mode="overwrite")
+            anew = rows((number, 7, "all anew", 0.0))
+            write_deltalake(world.folder, anew, mode="overwrite", storage_options=world.options)
         case _:
             table.restore(chance.randint(0, table.version() - 1))
 
@@ -95,9 +102,24 @@ def change(world: World, chance: Random) -> None:
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_version_is_exact(tmp_path: Path, seed: int, partitioned: bool) -> None:
-    world, chance = World(tmp_path, partitioned), Random(seed)
+    _exact(World(tmp_path, partitioned), Random(seed))
+
+
+@pytest.mark.s3
+def test_every_version_is_exact_in_an_object_store(in_s3: str) -> None:
+    world = World(in_s3)
+    _exact(world, Random(1), 4)
+    at = world.source.position()
+    write_deltalake(world.folder, rows((9, 9, "i", 9.0)), mode="overwrite", storage_options=world.options)
+    assert world.source.waiting(at) == 1
+    nothing = connect(SourceSpec(T.source, f"delta+{in_s3}/nothing"))
+    with pytest.raises(ConfigError, match="no Delta table"):
+        nothing.describe()
+
+
+def _exact(world: World, chance: Random, steps: int = 14) -> None:
     states = [(world.source.position(), world.state())]
-    for _ in range(14):
+    for _ in range(steps):
         change(world, chance)
         states.append((world.source.position(), world.state()))
     last = states[-1][1]
@@ -149,6 +171,42 @@ def test_another_table_in_the_same_place_is_another_life(tmp_path: Path) -> None
     for ask in (world.told, world.as_of, lambda p: world.source.check(p, [T])):
         with pytest.raises(LifeChanged):
             ask(at)
+
+
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_a_table_that_was_made_anew_meanwhile_is_noticed(tmp_path: Path, more: int) -> None:
+    """With fewer versions than the one that was kept open, as many, or more."""
+    world = World(tmp_path)
+    world.append((3, 3, "c", 3.0))
+    at = world.source.position()
+    assert world.as_of(at)
+    shutil.rmtree(world.folder)
+    write_deltalake(world.folder, rows((7, 7, "g", 7.0)))
+    for n in range(more):
+        world.append((n, 1, "x", 0.0))
+    for ask in (world.told, world.as_of, world.source.waiting):
+        with pytest.raises(LifeChanged):
+            ask(at)
+    assert world.as_of(world.source.position()) == world.state()
+
+
+def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path)
+    at = world.source.position()
+    opened: list[object] = []
+    real = versions.DeltaTable
+
+    def counting(*args: Any, **kwargs: Any) -> DeltaTable:
+        opened.append(args)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(versions, "DeltaTable", counting)
+    for n in range(5):
+        world.append((n, n, "x", 1.0))
+        transactions, at, _ = world.told(at)
+        assert len(transactions) == 1
+        assert world.as_of(at) == world.state()
+    assert opened == []
 
 
 def test_versions_that_were_cleaned_up_are_said_to_be_gone(tmp_path: Path) -> None:

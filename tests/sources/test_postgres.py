@@ -804,7 +804,7 @@ def test_install_waits_for_writers_and_misses_none(db: Database) -> None:
 
 
 def test_install_gives_up_on_a_table_in_use(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.sources.postgres.capture._LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr("headwater.sources.postgres.patience.LOCK_TIMEOUT", "50ms")
     db.run("CREATE TABLE t (id int)")
     writer = db.connect(autocommit=False)
     writer.execute("INSERT INTO t VALUES (1)")

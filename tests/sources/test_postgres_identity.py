@@ -440,7 +440,7 @@ def test_unlogged_tables_are_refused(db: Database) -> None:
 
 
 def test_all_of_a_source_is_captured_or_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.sources.postgres.capture._LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr("headwater.sources.postgres.patience.LOCK_TIMEOUT", "50ms")
     db.run("CREATE TABLE a (id int)", "CREATE TABLE b (id int)")
     before = db.objects()
     busy = db.connect(autocommit=False)

@@ -16,14 +16,27 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headwater.model.errors import CaptureMissing, SourceRefused
+from headwater.model.errors import CaptureMissing, PositionTrimmed, SourceRefused, SourceUnavailable
 from headwater.model.names import Position, SourceName, TableName
-from headwater.model.source import CAPTURE, COUNT, ORDINAL, Joined, JoinQuestion, Question, SourceSpec
-from headwater.sources.postgres import log
+from headwater.model.source import (
+    CAPTURE,
+    COUNT,
+    LOG_LIMIT,
+    ORDINAL,
+    Capture,
+    Held,
+    Joined,
+    JoinQuestion,
+    Question,
+    SourceSpec,
+)
+from headwater.sources.postgres import log, log_limit, log_needs
 from headwater.sources.postgres.adapter import PostgresSource
 from headwater.sources.postgres.log import _Columns
 from headwater.sources.postgres.pgoutput import Relation
 from postgres_server import PostgresServer
+
+from .rig_postgres import OBJECTS
 
 pytestmark = pytest.mark.postgres
 
@@ -32,13 +45,16 @@ COLUMNS = ("id", "k", "v")
 _names = itertools.count()
 
 
+PLAIN = "CREATE TABLE t (id int PRIMARY KEY, k int, v text); CREATE INDEX ON t (k)"
+
+
 class World:
     """A database with one table, its writer, and a source that captures it by the log."""
 
-    def __init__(self, server: PostgresServer, name: str) -> None:
+    def __init__(self, server: PostgresServer, name: str, definition: str = PLAIN) -> None:
         self.url = server.create_database(name)
         self.writer = psycopg.connect(self.url, autocommit=True)
-        self.writer.execute("CREATE TABLE t (id int PRIMARY KEY, k int, v text); CREATE INDEX ON t (k)")
+        self.writer.execute(definition)  # type: ignore[arg-type]  # a test's own text
         self.source = PostgresSource(SourceSpec(T.source, self.url, ((CAPTURE, "log"),)))
         self.installed = self.source.install([T])
         self.start = self.source.position()
@@ -315,25 +331,192 @@ def test_what_others_write_does_not_hold_the_log(world: World, monkeypatch: pyte
         f"SELECT pg_current_wal_lsn() - confirmed_flush_lsn < 100000 FROM pg_replication_slots WHERE slot_name = {SLOT}"
     ).fetchone()
     assert row == (True,)
-    assert log.held_bytes(world.writer) is not None
+    assert log_limit.held(world.writer, None) is not None
 
 
-def test_a_role_that_may_not_is_told_what_to_ask_for(world: World) -> None:
-    world.writer.execute("DROP ROLE IF EXISTS plain_reader; CREATE ROLE plain_reader LOGIN PASSWORD 'p'")
-    world.writer.execute("GRANT CREATE ON DATABASE " + world.url.rpartition("/")[2] + " TO plain_reader")  # type: ignore[arg-type]  # a test's own text
-    world.writer.execute("CREATE TABLE mine (id int PRIMARY KEY); ALTER TABLE mine OWNER TO plain_reader")
-    url = world.url.replace(world.url.partition("://")[2].rpartition("@")[0], "plain_reader:p")
-    mine = TableName(T.source, "mine", "public")
+MEGABYTES = "INSERT INTO other SELECT repeat(md5(n::text), 30) FROM generate_series(1, 1500) AS n"
+
+
+@pytest.mark.parametrize("who", ["poll", "ask", "look"])
+def test_a_log_that_nobody_reads_is_given_up_and_said(world: World, who: str) -> None:
+    """Beyond the limit the slot goes, its tables have a gap, and setup begins anew."""
+    limited = SourceSpec(T.source, world.url, ((CAPTURE, "log"), (LOG_LIMIT, "2000000")))
+    world.source.close()
+    world.source = PostgresSource(limited)
+    world.writer.execute("CREATE TABLE other (x text); INSERT INTO t VALUES (1, 1, 'a')")
+    held = captured(world).held
+    assert held is not None
+    assert held.limit == 2_000_000
+    assert not held.warning
+    world.writer.execute(MEGABYTES)
+    world.writer.execute(MEGABYTES)
+    if who == "ask":
+        with pytest.raises(SourceUnavailable, match="altered while it was read"):
+            world.as_of(world.start)
+    if who == "look":
+        found = captured(world)
+        assert found.held is None
+        assert "given up" in found.broken[T]
+    with pytest.raises(CaptureMissing, match=r"given up: the server kept .* MB of its log"):
+        look(world)
+    assert not world.writer.execute(f"SELECT FROM pg_replication_slots WHERE slot_name = {SLOT}").rowcount
+    assert T not in captured(world).tables
+    assert world.source.install([T])
+    assert captured(world).tables == {T}
+    at, before = world.source.position(), world.rows()
+    world.writer.execute("UPDATE t SET v = 'new'")
+    assert world.as_of(at) == before
+    with pytest.raises(PositionTrimmed):
+        world.as_of(world.start)
+
+
+def test_what_is_held_is_warned_of(world: World) -> None:
+    assert "given up" in Held(5, 10).warning
+    assert not Held(4, 10).warning
+    assert not Held(5, None).warning
+    assert not Held(10, 10).too_much
+    world.writer.execute("CREATE TABLE other (x text)")
+    world.writer.execute(MEGABYTES)
+    held = log_limit.guard(world.writer, None)
+    assert held is not None
+    assert held.bytes > 1_000_000
+    assert held.limit is None
+    assert any("max_slot_wal_keep_size" in line for line in world.source.advice([T]))
+    world.writer.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '64MB'")
+    world.writer.execute("SELECT pg_reload_conf()")
+    try:
+        deadline = time.monotonic() + 5
+        while (held := log_limit.held(world.writer, 10**9)) and held.limit == 10**9 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert held is not None
+        assert held.limit == 64 << 20
+    finally:
+        world.writer.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
+        world.writer.execute("SELECT pg_reload_conf()")
+
+
+def captured(world: World) -> Capture:
+    found = world.source.capture()
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def role(world: World) -> Iterator[str]:
+    """The url of a role that may connect, and nothing else."""
+    world.writer.execute('DROP ROLE IF EXISTS "plain reader"; CREATE ROLE "plain reader" LOGIN PASSWORD \'p\'')
+    yield world.url.replace(world.url.partition("://")[2].rpartition("@")[0], "plain%20reader:p")
+    world.writer.execute('DROP OWNED BY "plain reader"; DROP ROLE "plain reader"')
+
+
+def test_a_role_that_may_not_is_told_what_to_run(world: World, role: str) -> None:
+    """What it is told is run as it stands, and then it may."""
     world.source.remove()
-    source = PostgresSource(SourceSpec(T.source, url, ((CAPTURE, "log"),)))
-    with pytest.raises(SourceRefused, match="may not use replication slots") as refused:
-        source.plan_install([mine])
-    assert "REPLICATION" in (refused.value.fix or "")
-    automatic = PostgresSource(SourceSpec(T.source, url, ((CAPTURE, "auto"),)))
-    assert any("triggers" in line for line in automatic.plan_install([mine]))
+    world.writer.execute("DROP ROLE IF EXISTS keeper; CREATE ROLE keeper; ALTER TABLE t OWNER TO keeper")
+    automatic = PostgresSource(SourceSpec(T.source, role, ((CAPTURE, "auto"),)))
+    source = PostgresSource(SourceSpec(T.source, role, ((CAPTURE, "log"),)))
+    for said in ("lacks SELECT and TRIGGER", "may not use replication slots"):
+        with pytest.raises(SourceRefused, match=said) as refused:
+            source.plan_install([T])
+        if "slots" in said:
+            assert any("triggers" in line for line in automatic.plan_install([T]))
+        first, *statements = refused.value.fix.splitlines()
+        assert first == "run"
+        for statement in statements:
+            assert statement.strip().endswith(";")
+            world.writer.execute(statement)  # type: ignore[arg-type]  # as a person would paste it
+    assert source.install([T])
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
+    assert source.position()
+    source.remove()
     source.close()
     automatic.close()
-    world.writer.execute("DROP OWNED BY plain_reader; DROP ROLE plain_reader")
+    world.writer.execute("DROP OWNED BY keeper; DROP ROLE keeper")
+
+
+@pytest.mark.parametrize("way", ["log", "triggers"])
+def test_a_dba_runs_what_is_printed_and_the_role_polls(
+    world: World, role: str, way: str, postgres_untimed: PostgresServer
+) -> None:
+    """The role may create nothing, and owns nothing."""
+    world.source.remove()
+    other = TableName(T.source, "Other t", "its schema")
+    world.writer.execute('CREATE SCHEMA "its schema"; CREATE TABLE "its schema"."Other t" (id int PRIMARY KEY)')
+    world.source = PostgresSource(SourceSpec(T.source, role, ((CAPTURE, way), ("owner", "me"), ("owner_label", "/me"))))
+    before = set(world.writer.execute(OBJECTS).fetchall())
+    printed = "\n".join(world.source.script([T, other]))
+    assert set(world.writer.execute(OBJECTS).fetchall()) == before
+    with pytest.raises(SourceRefused):
+        world.source.install([T, other])
+    postgres_untimed.psql(world.url, printed)
+    assert world.source.script([T, other]) == []
+    assert [line.split(" ")[0] for line in world.source.install([T, other])] == ["share", "share"]
+    assert world.source.install([T, other]) == []
+    assert captured(world).tables == {T, other}
+    at = world.source.position()
+    world.writer.execute("INSERT INTO t SELECT n, n % 3, 'x' FROM generate_series(1, 9) AS n")
+    world.writer.execute("UPDATE t SET v = 'y' WHERE k = 1")
+    world.writer.execute("TRUNCATE t")
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'z')")
+    assert not world.as_of(at)
+    transactions, end = world.told(at)
+    assert len(transactions) == 4
+    assert world.as_of(end) == summed(transactions) == world.rows()
+    assert world.source.trim(end) > 0
+    assert world.as_of(end) == world.rows()
+    third = TableName(T.source, "third", "public")
+    world.writer.execute("CREATE TABLE third (id int)")
+    more = "\n".join(world.source.script([T, other, third]))
+    assert "third" in more
+    assert "Other t" not in more
+    postgres_untimed.psql(world.url, more)
+    assert len(world.source.install([T, other, third])) == 1
+    assert summed([world.as_of(end), *world.told(end)[0]]) == world.rows()
+    removed = PostgresSource(SourceSpec(T.source, world.url, (("owner", "me"), ("owner_label", "/me"))))
+    removed.remove()
+    removed.close()
+
+
+def test_what_is_printed_mends_and_changes_the_way(world: World, role: str, postgres_untimed: PostgresServer) -> None:
+    """A capture that is broken, and one by triggers that is to be by the log from now on."""
+    world.writer.execute('GRANT SELECT ON t TO "plain reader"')
+    world.source.remove()
+    first = PostgresSource(SourceSpec(T.source, world.url))
+    first.install([T])
+    world.source = PostgresSource(SourceSpec(T.source, role, ((CAPTURE, "log"),)))
+    at = first.position()
+    first.close()
+    world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
+    with pytest.raises(SourceRefused, match="permission denied"):
+        world.source.install([T])
+    for lines in (7, 200):  # what it takes to look at the capture that is there, then the rest
+        written = "\n".join(world.source.script([T]))
+        assert written.count("\n") <= lines
+        postgres_untimed.psql(world.url, written)
+    world.writer.execute("UPDATE t SET v = 'b'")
+    assert summed(world.told(at)[0]) == world.rows()
+    assert not world.as_of(at)
+    world.writer.execute(f"SELECT pg_drop_replication_slot({SLOT})")
+    with pytest.raises(CaptureMissing):
+        look(world)
+    postgres_untimed.psql(world.url, "\n".join(world.source.script([T])))
+    assert world.source.script([T]) == []
+    at = world.source.position()
+    world.writer.execute("UPDATE t SET v = 'c'")
+    assert summed([world.as_of(at), *world.told(at)[0]]) == world.rows()
+    with pytest.raises(SourceRefused, match="more than statements"):
+        PostgresSource(SourceSpec(T.source, role, ((CAPTURE, "triggers"),))).script([T])
+
+
+def test_a_server_that_cannot_is_told_what_to_set() -> None:
+    lacks = [log_needs.Lack("wal_level is replica", "ALTER SYSTEM SET wal_level = logical;"), log_needs.Lack("b", "B;")]
+    assert log_needs._said(lacks) == (
+        "wal_level is replica, b",
+        "run\n    ALTER SYSTEM SET wal_level = logical;\n    B;",
+    )
+    standby = log_needs.Lack("the server is a standby", otherwise="connect to the primary")
+    assert log_needs._said([*lacks, standby]) == ("the server is a standby", "connect to the primary")
+    assert log_needs._said([]) is None
 
 
 @pytest.mark.parametrize("ways", [("triggers", "log"), ("log", "triggers"), ("triggers", "log", "triggers", "log")])

@@ -15,27 +15,70 @@ from headwater.cli.rows import write_lines
 from headwater.cli.screen import busy, plain, results, said
 from headwater.cli.values import to_json
 from headwater.model.errors import HeadwaterError, UsageError, WarehouseError
-from headwater.model.names import SourceName
+from headwater.model.names import SourceName, TableName
+from headwater.model.source import Source
 from headwater.runtime.project.secrets import without_secrets
 
 
-def setup(project: Project = HERE, as_json: Json = False) -> None:
+def setup(
+    printed: Annotated[
+        bool, typer.Option("--print", help="Write the SQL for somebody else to run, and change nothing.")
+    ] = False,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
     """Install change capture for every table that a view uses.
 
     Triggers and change tables, all under one schema (PostgreSQL: headwater) or prefix (SQLite: _headwater_). What is
     there already stays; 'headwater plan' shows beforehand what will be done, 'headwater teardown' removes it all. Says
     for every source what was done there; one that fails does not keep the others from theirs.
+
+    --print is for a database whose DBA installs things: it writes to stdout what is to be run there, and changes
+    nothing. Once the DBA has run it, 'headwater setup' finds everything in place.
+
+    Examples:  headwater setup   ·   headwater setup --print > capture.sql
     """
     from headwater.api import open_warehouse
 
     warehouse = open_warehouse(project)
     with busy("reading views and tables", as_json):
         tables = warehouse.tables()
-        warehouse.project.claim()
+        if not printed:
+            warehouse.project.claim()
+    if printed:
+        _print_scripts(tables, warehouse.catalog.source, as_json)
+        return
     sources = warehouse.catalog.source
     _each("installing capture at", tables, lambda name: sources(name).install(tables[name]), as_json)
     if not as_json:
         results().print("\nnext: [bold]headwater run[/]")
+
+
+def _print_scripts(
+    tables: Mapping[SourceName, Sequence[TableName]], source: Callable[[SourceName], Source], as_json: bool
+) -> None:
+    """Plain text, to be piped into a client of the database. A source that fails keeps no other from its turn."""
+    written: dict[str, list[str]] = {}
+    errors: list[HeadwaterError] = []
+    for name in tables:
+        script: Callable[[Sequence[TableName]], list[str]] | None = getattr(source(name), "script", None)
+        try:
+            with busy(f"looking at {name}", as_json):
+                written[name] = script(tables[name]) if script is not None else []
+        except HeadwaterError as error:
+            errors.append(error)
+            continue
+        if not written[name] and not as_json:
+            todo = "everything is in place" if script is not None else "'headwater setup' needs nobody's help there"
+            written[name] = ["", f"-- source {name}: nothing to run, {todo}"]
+    if as_json:
+        write_lines([to_json({"sources": written})])
+    else:
+        write_lines(line for lines in written.values() for line in lines)
+    if errors:
+        sys.stdout.flush()
+        show(errors, as_json)
+        raise typer.Exit(max(e.exit_code for e in errors))
 
 
 def release(project: Project = HERE, as_json: Json = False) -> None:

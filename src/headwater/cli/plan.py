@@ -124,7 +124,8 @@ def _lookup(lookup: Lookup) -> Text:
         return Text.assemble(plain(f"{lookup.table}: all rows{pushed}, "), ("always scans", "yellow"))
     if lookup.table.is_view:
         return Text.assemble(plain(f"{lookup.table} by {', '.join(lookup.columns)}: looked up in the warehouse"))
-    index = ("index", "green") if lookup.index else ("no index", "yellow")
+    found = ("by its files' statistics", "yellow") if not lookup.indexable else ("no index", "yellow")
+    index = ("index", "green") if lookup.index else found
     by = f"{lookup.table} by {', '.join(lookup.columns)} ("
     return Text.assemble(
         plain(by), index, plain(f"){pushed}"), f": asks for up to {lookup.asks:,} keys, scans for more"

@@ -322,7 +322,12 @@ def _warnings(view: PlannedView) -> list[str]:
     for look in view.lookups:
         if look.table.is_view:
             continue
-        if look.columns and not look.index:
+        if look.columns and not look.indexable:
+            said.append(
+                f"{look.table} is asked by {', '.join(look.columns)}: a question reads every file whose statistics do"
+                " not rule a key out; partitioning by that column, or OPTIMIZE … ZORDER BY it, lets it skip most"
+            )
+        elif look.columns and not look.index:
             said.append(
                 f"no index finds {look.table} by {', '.join(look.columns)}: every question reads the whole table;"
                 f" {create_index(look.table, look.columns)} would help"

@@ -20,6 +20,7 @@ from headwater.cli.screen import grid, plain, results, said
 from headwater.cli.values import to_json
 from headwater.cli.vut import draw_groups
 from headwater.model.errors import UsageError
+from headwater.model.sizes import byte_size
 from headwater.runtime.project.secrets import without_secrets
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _all(found: Status) -> RenderableType:
         waiting = "" if source.waiting is None else f"{source.waiting:,}"
         lag = ("?" if source.waiting else "") if source.lag_seconds is None else duration(source.lag_seconds)
         sources.add_row(plain(source.name), state(source.state), waiting, lag, plain(short(source.position)))
-    parts += [sources, *reasons(found.sources)]
+    parts += [sources, *reasons(found.sources), *_held(found)]
     if found.views:
         parts += [Text(), _views(found), *reasons(found.views), *_kept(found)]
     return Group(*parts)
@@ -135,6 +136,19 @@ def _views(found: Status) -> RenderableType:
     return table
 
 
+def _held(found: Status) -> list[Text]:
+    """What servers keep of their logs until it is read."""
+    lines = []
+    for source in found.sources:
+        if source.warning:
+            lines.append(said(f"{source.name}: {source.warning}", "yellow"))
+        elif source.held_bytes is not None:
+            limit = "" if source.held_limit is None else f", of at most {byte_size(source.held_limit)}"
+            kept = f"{source.name}: the server keeps {byte_size(source.held_bytes)} of its log for Headwater{limit}"
+            lines.append(said(kept, "dim"))
+    return lines
+
+
 def _kept(found: Status) -> list[Text]:
     """What is kept beside the views, and what it saved since the run began."""
     kept = [view for view in found.views if view.kept_for]
@@ -148,14 +162,6 @@ def _kept(found: Status) -> list[Text]:
         questions, saved = (sum(part) for part in zip(*asked, strict=True))
         said += f"; since the run began {questions:,} questions went to sources, {saved:,} were answered by views"
     return [Text(), Text(said, "dim")]
-
-
-def byte_size(size: float) -> str:
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
-        size /= 1000
-    raise AssertionError("no unit is left")
 
 
 def waits(view: ViewStatus) -> str:

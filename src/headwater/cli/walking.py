@@ -29,6 +29,8 @@ class Lookup:
     conditions: tuple[str, ...]
     index: bool
     asks: int
+    indexable: bool = True
+    """Whether there could be an index at all."""
 
 
 @dataclass(frozen=True)
@@ -128,4 +130,5 @@ def lookup_of(table: TableSchema, key: tuple[str, ...], conditions: tuple[str, .
     if table.name.is_view:
         return Lookup(table.name, key, conditions, bool(key), MANY if key else 0)
     index = any(leading[0] in key for leading in (table.key, *table.indexes) if leading)
-    return Lookup(table.name, key, conditions, index, (table.rows or 0) // ASK_COST if key else 0)
+    asks = (table.rows or 0) // ASK_COST if key else 0
+    return Lookup(table.name, key, conditions, index, asks, table.indexable)

@@ -40,7 +40,7 @@ from headwater.maintenance.groups import (
     valued,
 )
 from headwater.maintenance.keys import Ints
-from headwater.model.changelog import COUNT, SEQ, consolidate
+from headwater.model.changelog import COUNT, SEQ, consolidate, one_zero
 from headwater.model.errors import ValueUnfit
 
 _ROOM = 2**62
@@ -275,14 +275,6 @@ def _fitted(call: AggregateCall, values: Sequence[Any], wanted: pa.DataType) -> 
         raise ValueUnfit(
             f"{call.function.upper()} does not fit {wanted}: {error}", "cast its argument to a wider type in the view"
         ) from error
-
-
-def one_zero(rows: pa.Table) -> pa.Table:
-    """−0.0 and 0.0 are one group and one value, as in Spark."""
-    for at, field in enumerate(rows.schema):
-        if pa.types.is_floating(field.type):
-            rows = rows.set_column(at, field, pc.add(rows.column(at), pa.scalar(0.0, field.type)))
-    return rows
 
 
 def numbered(keys: Sequence[str], rows: pa.Table) -> tuple[pa.Table, Ints]:

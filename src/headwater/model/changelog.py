@@ -41,6 +41,14 @@ def consolidate(rows: pa.Table) -> pa.Table:
     return grouped.filter(pc.not_equal(grouped.column(COUNT), 0)).select(names)
 
 
+def one_zero(rows: pa.Table) -> pa.Table:
+    """−0.0 and 0.0 are one group and one value, as in Spark."""
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_floating(field.type):
+            rows = rows.set_column(at, field, pc.add(rows.column(at), pa.scalar(0.0, field.type)))
+    return rows
+
+
 def fold(rows: pa.Table, at: int | None = None) -> pa.Table:
     """The state at `at` (the newest one if None): columns and COUNT, without SEQ; negative counts stay."""
     if at is not None:

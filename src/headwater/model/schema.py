@@ -61,6 +61,8 @@ class TableSchema:
     key: tuple[str, ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
     rows: int | None = None
+    indexable: bool = True
+    """Whether an index is what would help to find rows; else it is how they lie in files."""
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

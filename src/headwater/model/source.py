@@ -44,6 +44,7 @@ from headwater.model.changelog import COUNT, SEQ, UNFIT
 from headwater.model.conditions import Condition
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities, TableSchema
+from headwater.model.sizes import byte_size
 
 ORDINAL = "__ordinal"
 """In an answer: which key it answers. In a poll: which transaction it belongs to. int64, from 0."""
@@ -58,8 +59,9 @@ TRANSACTIONS = pa.schema(
 )
 
 __all__ = [
-    "ASK", "CAPTURE", "COUNT", "DELAY", "MISSING", "ORDINAL", "PARTS", "SEQ", "TRANSACTIONS", "UNFIT",
-    "Capture", "Chunk", "CommitTimes", "JoinQuestion", "Joined", "Poll", "Question", "Source", "SourceSpec",
+    "ASK", "CAPTURE", "COUNT", "DELAY", "LOG_LIMIT", "MISSING", "ORDINAL", "PARTS", "SEQ", "TRANSACTIONS", "UNFIT",
+    "Capture", "Chunk", "CommitTimes", "Held", "JoinQuestion", "Joined", "Poll", "Question", "Scripted", "Source",
+    "SourceSpec",
 ]  # fmt: skip
 
 MISSING = "missing"
@@ -74,8 +76,13 @@ CAPTURE = "capture"
 PARTS = "parts_seconds"
 """The option that says how long the parts of a global transaction wait for this source's."""
 
+LOG_LIMIT = "log_limit"
+"""The option that says how many bytes of its log a server may keep for us; "none": any number."""
+
 DELAY = "delay_ms"
 """The option that makes every question take longer, by so many milliseconds."""
+
+LOG_LIMIT_DEFAULT = 10 * 10**9
 
 CommitTimes = tuple[dt.datetime, dt.datetime]
 """When the first and the last of the transactions that are told as one were committed."""
@@ -105,6 +112,12 @@ class SourceSpec:
     def capture(self) -> str:
         """How its changes are to be seen, where there is a choice."""
         return dict(self.options).get(CAPTURE, "triggers")
+
+    @property
+    def log_limit(self) -> int | None:
+        """How many bytes of its log a server may keep until we have read them; None: any number."""
+        said = dict(self.options).get(LOG_LIMIT, str(LOG_LIMIT_DEFAULT))
+        return None if said == "none" else int(said)
 
     @property
     def says_capture(self) -> bool:
@@ -206,16 +219,40 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class Held:
+    """How many bytes of its own log a server keeps until we have read them, and beyond how many it is given up, so that
+    its disk does not fill; None: never."""
+
+    bytes: int
+    limit: int | None
+
+    @property
+    def too_much(self) -> bool:
+        return self.limit is not None and self.bytes > self.limit
+
+    @property
+    def warning(self) -> str:
+        """What a person should know from half of the limit on."""
+        if self.limit is None or self.bytes * 2 < self.limit:
+            return ""
+        return (
+            f"the server keeps {byte_size(self.bytes)} of its log for Headwater; beyond {byte_size(self.limit)} that is"
+            " given up, and views are loaded again: see that 'headwater run' runs and takes it in"
+        )
+
+
+@dataclass(frozen=True)
 class Capture:
     """The capture found at a source. `generation` changes whenever capture was removed and installed anew, so that
     positions of another life are recognised. `tables` are those captured for this owner without a gap, `broken` says
     what is wrong with others of its tables (a dropped or disabled trigger). `others` are the labels of other projects
-    that use this capture."""
+    that use this capture. `held` is what the server keeps for it, where it is read from the server's log."""
 
     generation: str
     tables: frozenset[TableName]
     broken: Mapping[TableName, str]
     others: tuple[str, ...] = ()
+    held: Held | None = None
 
 
 class Source(Protocol):
@@ -322,3 +359,12 @@ class Source(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Scripted(Protocol):
+    """A source whose capture somebody else may install: a DBA, where the project's role may not."""
+
+    def script(self, tables: Sequence[TableName]) -> list[str]:
+        """What `install` would do, as statements to be run as they stand, with comments between them, and what the role
+        then needs. None if everything is in place. Changes nothing."""
+        ...

@@ -38,6 +38,12 @@ def _agent(spec: SourceSpec) -> Source:
     return AgentSource(spec)
 
 
+def _files(spec: SourceSpec) -> Source:
+    from headwater.sources.files.adapter import FilesSource
+
+    return FilesSource(spec)
+
+
 def _clock(spec: SourceSpec) -> Source:
     from headwater.sources.clock import ClockSource
 
@@ -49,6 +55,8 @@ ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
     "postgres": _postgres,
     "sqlite": _sqlite,
     "delta": _delta,
+    "delta+s3": _delta,
+    "files": _files,
     "agent": _agent,
     "memory": _memory,
     "clock": _clock,

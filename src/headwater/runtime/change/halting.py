@@ -69,6 +69,8 @@ class Halting:
     def step(self, reachable: set[SourceName]) -> list[tuple[ManagedView, Halt]]:
         """Halt what was found unfit, and what there is no better reason for."""
         self.halt(self._watch.step(reachable))
+        for warning in self._watch.warnings():
+            self._meter.note(f"warning: {warning}")
         for doubt in list(self._doubts):
             looked = all(self._watch.looked(source) >= look for source, look in doubt.looks.items())
             if looked or self._clock.monotonic() > doubt.until:

@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from headwater.algebra.methods import WAVE
 from headwater.algebra.view import Aggregation, is_copy, plain, quoted
-from headwater.maintenance.aggregate import one_zero
-from headwater.model.changelog import COUNT, SEQ
+from headwater.model.changelog import COUNT, SEQ, one_zero
 from headwater.model.written import Written
 from headwater.runtime.compute.failures import TooMuch, failures_here
 from headwater.runtime.compute.tasks import (

@@ -42,6 +42,8 @@ class _Seen:
 
     halts: Mapping[str, Halt]
     moved: Mapping[str, tuple[Watched, Mapping[TableName, Identities]]]
+    warning: str = ""
+    """What a person should know of the source meanwhile."""
 
 
 Look = Callable[[SourceName], "Present"]
@@ -61,6 +63,8 @@ class SchemaWatch:
         self._moved: dict[str, Mapping[TableName, Identities]] = {}
         self._again: set[SourceName] = set()
         self._looks: dict[SourceName, int] = {}
+        self._warned: dict[SourceName, str] = {}
+        self._warnings: list[str] = []
 
     def add(self, plan: ViewPlan, identities: Mapping[TableName, Identities]) -> None:
         """Watch the tables of this view too."""
@@ -127,6 +131,7 @@ class SchemaWatch:
                 seen = look.result()
                 found |= {mark: halt for mark, halt in seen.halts.items() if mark not in self._broken}
                 self._remember(seen.moved)
+                self._warn(source, seen.warning)
             except HeadwaterError as error:  # not now: the poller reports that the source is away
                 log.info("source %s could not be looked at: %s", source, error.what)
             except Exception:  # a defect of ours, or a driver's: it is looked at again
@@ -136,7 +141,8 @@ class SchemaWatch:
                 self._begin(source)
         self.broke(found)
         now = self._clock.monotonic()
-        sources = {t.source for one in self._whole() for t in one.plan.view.base_tables}
+        # also those whose views all are halted: what the source keeps for them is looked at (`Capture.held`)
+        sources = {t.source for one in self._watched.values() for t in one.plan.view.base_tables}
         for source in sorted((sources & set(reachable)) - set(self._looking)):
             if now - self._last.setdefault(source, now) > SECONDS:
                 self._begin(source)
@@ -154,6 +160,17 @@ class SchemaWatch:
                 self._watched[mark] = Watched(one.plan, identities)
                 self._moved[mark] = identities
 
+    def warnings(self) -> list[str]:
+        """What was found since the last call that a person should know."""
+        found, self._warnings = self._warnings, []
+        return found
+
+    def _warn(self, source: SourceName, warning: str) -> None:
+        if warning and not self._warned.get(source):  # once, until it is over: its numbers change all the time
+            log.warning("source %s: %s", source, warning)
+            self._warnings.append(f"source {source}: {warning}")
+        self._warned[source] = warning
+
     def _begin(self, source: SourceName) -> None:
         self._last[source] = self._clock.monotonic()
         watched = {mark: one for mark, one in self._watched.items() if mark not in self._broken}
@@ -168,6 +185,7 @@ class SchemaWatch:
         return _Seen(
             {mark: halt for mark, halt in found.items() if halt is not None},
             {mark: (one, identities) for mark, (one, identities) in present.items() if identities != one.identities},
+            now.capture.held.warning if now.capture is not None and now.capture.held is not None else "",
         )
 
     def lost(self, source: SourceName, error: HeadwaterError) -> dict[str, Halt]:

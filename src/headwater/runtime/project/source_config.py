@@ -6,6 +6,7 @@
     capture = "log"             how a PostgreSQL server's changes are seen: "triggers" (as it is), "log", "auto"
     questions = "visit"         of a database with an agent (agent://NAME): they wait until it is there; "copy": none is
                                 asked once views over it are loaded, what they need of it is kept beside them
+    log_limit = "10 GB"         so much of its log a server may keep for Headwater; beyond, views are loaded again
     parts_seconds = 86400       how long the parts of a global transaction wait for the one here
     delay_ms = 20               every question takes so much longer: to see what a source far away would cost
 
@@ -24,16 +25,17 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
-from headwater.model.source import ASK, CAPTURE, DELAY, MISSING, PARTS, SourceSpec
+from headwater.model.sizes import bytes_of
+from headwater.model.source import ASK, CAPTURE, DELAY, LOG_LIMIT, MISSING, PARTS, SourceSpec
 from headwater.runtime.project.secrets import remember
 
-SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "agent", "memory")
-FILES = ("sqlite", "delta")
+SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "delta+s3", "files", "agent", "memory")
+FILES = ("sqlite", "delta", "files")
 SERVERS = ("postgresql", "postgres")
 QUESTIONS = "questions"
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
-_KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, QUESTIONS, PARTS, DELAY)
+_KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, LOG_LIMIT, QUESTIONS, PARTS, DELAY)
 _ENCODE = "write it percent-encoded (@ is %40, / is %2F, : is %3A), or give it as a setting of its own: password = …"
 
 
@@ -62,6 +64,7 @@ def source_spec(name: str, settings: Any, path: Path) -> SourceSpec:
     own = (
         *_asked(settings, scheme, where),
         *_capture(settings, scheme, where),
+        *_log_limit(settings, scheme, where),
         *_number(settings, PARTS, where),
         *_number(settings, DELAY, where),
     )
@@ -133,7 +136,7 @@ def _secrets(url: str) -> list[str]:
 def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> None:
     said = "url" if "url" in settings else "kind"
     if scheme not in SCHEMES:
-        raise UnknownName("kind of source", scheme, SCHEMES[:5], f"in the {said} of {where}")
+        raise UnknownName("kind of source", scheme, SCHEMES[:-1], f"in the {said} of {where}")
     kind = settings.get("kind", scheme)
     if kind != scheme and not (kind in SERVERS and scheme in SERVERS):
         raise ConfigError(f"the kind of {where} is not that of its url", "leave out kind: the url says it")
@@ -178,6 +181,20 @@ def _capture(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple
     if scheme not in (*SERVERS, "agent") and said == "log":
         raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source has no log to read", "leave it out")
     return [(CAPTURE, said)]
+
+
+def _log_limit(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple[str, str]]:
+    if LOG_LIMIT not in settings:
+        return []
+    said = settings[LOG_LIMIT]
+    if scheme not in (*SERVERS, "agent"):
+        raise ConfigError(f"{LOG_LIMIT} in {where}: a {scheme} source keeps no log for Headwater", "leave it out")
+    if said == "none":
+        return [(LOG_LIMIT, said)]
+    size = bytes_of(said) if isinstance(said, str) else None
+    if not size:
+        raise ConfigError(f'{LOG_LIMIT} in {where} must be a size such as "10 GB", or "none"', "correct it")
+    return [(LOG_LIMIT, str(size))]
 
 
 _LIMITS = {DELAY: ("milliseconds", 60_000), PARTS: ("seconds", 31_536_000)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -47,7 +47,8 @@ COUNTED = 1_000_000
 class SourceStatus:
     """`waiting` counts captured changes that no cut shows yet; `lag_seconds` is the age of the oldest of them, or, when
     none waits, the last lag that the run measured. `state` is "ok", "captured, not loaded", "not captured",
-    "unreachable" or "failing"."""
+    "unreachable" or "failing". Where changes are read from a server's log: `held_bytes` is what it keeps of it for us,
+    `held_limit` beyond how much that is given up, `warning` is said from half of that on."""
 
     name: SourceName
     state: str
@@ -55,6 +56,9 @@ class SourceStatus:
     position: str
     waiting: int | None = None
     lag_seconds: float | None = None
+    held_bytes: int | None = None
+    held_limit: int | None = None
+    warning: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,20 +160,30 @@ class _Look:
         self._journal = Journal(project.storage)
 
     def source(self, name: SourceName) -> SourceStatus:
-        position = self._cut.positions.get(name)
         source = self._catalog.source(name)  # settings that are not usable are the user's to correct
         try:
             capture = source.capture()
-            if capture is None or position is None:
-                return _not_read(name, capture, position)
-            if self._cut.generations.get(name, capture.generation) != capture.generation:
-                renewed = "its capture was removed and installed anew; 'headwater run' loads its views anew"
-                return SourceStatus(name, "failing", renewed, position)
+        except HeadwaterError as error:
+            return SourceStatus(name, _trouble(error), error.what, self._cut.positions.get(name) or "")
+        found = self._captured(source, capture)
+        held = capture.held if capture is not None else None
+        if held is None:
+            return found
+        return replace(found, held_bytes=held.bytes, held_limit=held.limit, warning=held.warning)
+
+    def _captured(self, source: Source, capture: Capture | None) -> SourceStatus:
+        name, position = source.name, self._cut.positions.get(source.name)
+        if capture is None or position is None:
+            return _not_read(name, capture, position)
+        if self._cut.generations.get(name, capture.generation) != capture.generation:
+            renewed = "its capture was removed and installed anew; 'headwater run' loads its views anew"
+            return SourceStatus(name, "failing", renewed, position)
+        try:
             source.check(position, [])
             state, reason = self._state(name, capture)
             return SourceStatus(name, state, reason, position, *self._lag(name, source, capture, position))
         except HeadwaterError as error:
-            return SourceStatus(name, _trouble(error), error.what, position or "")
+            return SourceStatus(name, _trouble(error), error.what, position)
 
     def _state(self, name: SourceName, capture: Capture) -> tuple[str, str]:
         if capture.broken:

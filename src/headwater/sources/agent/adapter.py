@@ -19,6 +19,7 @@ from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities, TableSchema
 from headwater.model.source import (
     CAPTURE,
+    LOG_LIMIT,
     Capture,
     Chunk,
     CommitTimes,
@@ -32,7 +33,7 @@ from headwater.sources.agent.frames import Frame
 from headwater.sources.agent.line import Line
 from headwater.sources.agent.values import heard, heard_rows
 
-_PASSED_ON = ("owner", "owner_label", CAPTURE)
+_PASSED_ON = ("owner", "owner_label", CAPTURE, LOG_LIMIT)
 
 
 class AgentSource:

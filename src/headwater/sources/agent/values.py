@@ -22,13 +22,13 @@ from headwater.model.conditions import Condition
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import TableName
 from headwater.model.schema import Column, Identity, TableSchema
-from headwater.model.source import Capture, Chunk, Joined, JoinQuestion, Poll, Question
+from headwater.model.source import Capture, Chunk, Held, Joined, JoinQuestion, Poll, Question
 from headwater.sources.agent.frames import Frame, Kind, Malformed, frame
 
 _CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        TableName, TableSchema, Column, Identity, Capture, Question, Joined, JoinQuestion, Poll, Chunk, Condition,
+        TableName, TableSchema, Column, Identity, Capture, Held, Question, Joined, JoinQuestion, Poll, Chunk, Condition,
     )
 }  # fmt: skip
 _ERRORS: dict[str, type[HeadwaterError]] = {

@@ -1,4 +1,5 @@
-"""A Delta table as a source: `delta:///lake/orders`, relative to headwater.toml; four slashes for an absolute path.
+"""A Delta table as a source: `delta:///lake/orders`, relative to headwater.toml (four slashes for an absolute path), or
+`delta+s3://bucket/lake/orders`, reached as the AWS_* variables say.
 
 **Positions** are versions of the table, with its identity: `12@9f36ac24-…`. **As-of** is the table's own time travel.
 One version is one transaction. Nothing is installed, and nothing is written there: the table's log is the capture.
@@ -11,7 +12,6 @@ dropped, or whose type was changed, is another column.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,9 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
+from headwater.sources.columnar import held_type, matching
 from headwater.sources.delta.versions import Versions
+from headwater.storage import Storage
 
 FEW_KEYS = 10_000
 """Up to so many keys the files' own statistics are asked which of them may have one."""
@@ -43,10 +45,10 @@ FEW_KEYS = 10_000
 
 class DeltaSource:
     def __init__(self, spec: SourceSpec) -> None:
-        folder = Path(spec.url.removeprefix("delta:///"))
+        place = spec.url.removeprefix("delta:///").removeprefix("delta+").rstrip("/")
         self._name = spec.name
-        self._versions = Versions(folder, f"source {spec.name}")
-        self._table = TableName(spec.name, folder.name)
+        self._versions = Versions(Storage(place), f"source {spec.name}")
+        self._table = TableName(spec.name, place.rpartition("/")[2])
         self._expected: Mapping[TableName, Identities] = {}
 
     @property
@@ -57,10 +59,10 @@ class DeltaSource:
 
     def describe(self) -> Mapping[TableName, TableSchema]:
         table = self._versions.newest()
-        columns = tuple(Column(f.name, _held(f.type), str(f.type), f.nullable) for f in _schema(table))
+        columns = tuple(Column(f.name, held_type(f.type), str(f.type), f.nullable) for f in _schema(table))
         sizes = pa.table(table.get_add_actions(flatten=True)).column("num_records")
         rows = None if sizes.null_count else int(pc.sum(sizes).as_py() or 0)
-        return {self._table: TableSchema(self._table, columns, (), (), rows)}
+        return {self._table: TableSchema(self._table, columns, (), (), rows, indexable=False)}
 
     def resolve(self, schema: str, table: str) -> TableName | None:
         return self._table if not schema and table.lower() == self._table.table.lower() else None
@@ -154,22 +156,16 @@ class DeltaSource:
 
     def ask(self, question: Question, at: Position) -> Iterator[pa.RecordBatch]:
         names = list(dict.fromkeys([*question.columns, *question.key, *(c.column for c in question.conditions)]))
-        keys = question.keys.append_column(ORDINAL, pa.array(range(question.keys.num_rows), pa.int64()))
         where = None
         if question.key and 0 < question.keys.num_rows <= FEW_KEYS:
             where = pc.field(question.key[0]).isin(pc.unique(question.keys.column(question.key[0])))
-        rows = meets(self._state(at, names, where, (0, 1)), question.conditions)
-        if question.key:
-            plain = rows.append_column("__row", pa.array(range(rows.num_rows), pa.int64()))
-            met = plain.select([*question.key, "__row"]).join(keys, list(question.key), join_type="inner")
-            rows = rows.take(met.column("__row")).append_column(ORDINAL, met.column(ORDINAL))
-        else:
-            rows = rows.append_column(ORDINAL, pa.array([0] * rows.num_rows, pa.int64()))
-        yield from rows.select([ORDINAL, *question.columns, COUNT]).to_batches()
+        yield from matching(self._state(at, names, where, (0, 1)), question).to_batches()
 
     def ask_join(self, question: JoinQuestion, at: Position) -> Iterator[pa.RecordBatch]:
         schema = _schema(self._versions.newest())
-        yield from one_by_one(question, lambda one: self.ask(one, at), lambda _, name: _held(schema.field(name).type))
+        yield from one_by_one(
+            question, lambda one: self.ask(one, at), lambda _, name: held_type(schema.field(name).type)
+        )
 
     def chunks(self, table: TableName, target_rows: int) -> list[Chunk]:
         rows = self.describe()[table].rows
@@ -220,7 +216,7 @@ class DeltaSource:
                     f"{self._table}.{name} {became}", "'headwater apply' loads the views that use it again"
                 )
         schema = _schema(table)
-        return pa.schema([pa.field(name, _held(schema.field(name).type)) for name in names])
+        return pa.schema([pa.field(name, held_type(schema.field(name).type)) for name in names])
 
 
 def _identity(table: DeltaTable) -> str:
@@ -241,13 +237,3 @@ def _identities(table: DeltaTable, names: Sequence[str]) -> Identities:
 
 def _counted(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, pa.field(COUNT, pa.int64()), pa.field(ORDINAL, pa.int64())])
-
-
-def _held(kind: pa.DataType) -> pa.DataType | None:
-    """As Headwater holds it; None for what it cannot."""
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return pa.binary()
-    nested = pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind)
-    return None if nested else kind

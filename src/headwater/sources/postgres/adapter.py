@@ -41,21 +41,18 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
 from headwater.model.conditions import Condition
-from headwater.model.errors import CaptureMissing, SchemaChanged, SourceUnavailable, UnknownName
+from headwater.model.errors import CaptureMissing, SchemaChanged, UnknownName
 from headwater.model.joins import one_by_one
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities, TableSchema
 from headwater.model.source import (
     COUNT,
     ORDINAL,
-    TRANSACTIONS,
-    UNFIT,
     Capture,
     Chunk,
     CommitTimes,
@@ -64,35 +61,38 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
-from headwater.sources.postgres import capture, catalog, life, log, owners, parts
+from headwater.sources.postgres import capture, catalog, log, log_limit, owners, printing, standing
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection, ConnectionPool
-from headwater.sources.postgres.csv import Misfit
 from headwater.sources.postgres.identity import KnownTables
 from headwater.sources.postgres.joins import join_statement
-from headwater.sources.postgres.poll import Span, Told, poll_statement, tell, xids_of
-from headwater.sources.postgres.reading import READ_ONE_SNAPSHOT, Asked, ByLog, Reader, shown_now
+from headwater.sources.postgres.poll import xids_of
+from headwater.sources.postgres.polling import Polling
+from headwater.sources.postgres.reading import PROBING, Asked, ByLog, Reader
 from headwater.sources.postgres.snapshot import Snapshot
-from headwater.sources.postgres.sql import alive, answer_statement, chunk_bounds, fresh, holds, scan_statement
-from headwater.sources.postgres.triggers import changes_table
-from headwater.sources.postgres.types import PgColumn
+from headwater.sources.postgres.sql import alive, answer_statement, chunk_bounds, scan_statement
+from headwater.sources.postgres.types import fields_of
 
 _KEYS_PER_STATEMENT = 20_000
-_COUNT_AT_MOST = 10_000
-PROBING = "; SET LOCAL enable_seqscan = off"
 
 _UNTIMED = (
     "PostgreSQL does not record when transactions are committed here, so transactions that overlap and whose order"
-    " nothing else proves share one state; ALTER SYSTEM SET track_commit_timestamp = on, and a restart of the server,"
+    " nothing else proves share one state; ALTER SYSTEM SET track_commit_timestamp = on; and a restart of the server"
     " let each have its own."
 )
 _UNBOUNDED = (
-    "the server keeps its log for Headwater as long as nothing runs, without a limit, and its disk may fill;"
-    " ALTER SYSTEM SET max_slot_wal_keep_size = '20GB' bounds it: beyond that, views are loaded again."
+    "the server keeps its log for Headwater until it is read. Headwater gives that up beyond log_limit, but only while"
+    " something of this project looks; the server itself sets no limit (max_slot_wal_keep_size is -1), and while"
+    " nothing runs its disk may fill: ALTER SYSTEM SET max_slot_wal_keep_size = '20GB'; and SELECT pg_reload_conf();"
+    " bound it."
 )
 _PARTED = (
     "is partitioned: its capture is a trigger on each row, which slows down writing many rows at once more than the"
     " capture of other tables does; 'headwater setup' after creating partitions lets their TRUNCATE be captured, too."
+)
+_PARTED_LOG = (
+    "is partitioned: run 'headwater setup' after creating partitions. What is inserted into a new one is told as it is,"
+    " but an UPDATE, DELETE or TRUNCATE there halts the views, which are then loaded again."
 )
 
 
@@ -101,8 +101,8 @@ class PostgresSource:
         self._spec = spec
         self._connections = ConnectionPool(spec)
         self._known = KnownTables(spec.name)
-        self._reader = Reader(self._connections, self._known)
-        self._last: tuple[Snapshot, int] | None = None
+        self._reader = Reader(self._connections, self._known, spec.log_limit)
+        self._polling = Polling(spec.name, self._connections, self._reader)
 
     @property
     def name(self) -> SourceName:
@@ -126,15 +126,16 @@ class PostgresSource:
 
     def capture(self) -> Capture | None:
         with self._connections.borrow() as connection:
-            meta = capture.meta(connection)
+            meta = standing.meta(connection)
             if meta is None:
                 return None
             if meta.stale:
                 why = f"its capture {meta.stale}; run 'headwater setup'"
-                noted = capture.noted(connection)
+                noted = standing.noted(connection)
                 return Capture(meta.generation, frozenset(), {self._name(place): why for place in noted})
+            log_limit.guard(connection, self._spec.log_limit)
             good, broken = set(), {}
-            for found in capture.inspect(connection, self._spec.owner):
+            for found in standing.inspect(connection, self._spec.owner):
                 if not found.owned:
                     continue
                 recorded = self._name(found.recorded)
@@ -146,11 +147,13 @@ class PostgresSource:
                     if current != recorded:
                         broken[recorded] = f"the table is called {current} now"
             others = [c for c in owners.consumers(connection) if c.owner != self._spec.owner]
+            held = log_limit.held(connection, self._spec.log_limit)
         return Capture(
             meta.generation,
             frozenset(good),
             {t: why for t, why in broken.items() if t not in good},
             tuple(c.label or c.owner or "a project without a name" for c in others),
+            held,
         )
 
     def plan_install(self, tables: Sequence[TableName]) -> list[str]:
@@ -162,6 +165,11 @@ class PostgresSource:
             wanted = self._oids(connection, tables)
         return capture.install(self._connections, self._spec, wanted)
 
+    def script(self, tables: Sequence[TableName]) -> list[str]:
+        """What `install` would do, as statements for somebody who may (`Scripted`)."""
+        with self._connections.borrow() as connection:
+            return printing.script(connection, self._spec, self._oids(connection, tables))
+
     def release(self, keep: Sequence[TableName]) -> list[str]:
         return capture.release(self._connections, self._spec, [(t.schema, t.table) for t in keep])
 
@@ -172,12 +180,13 @@ class PostgresSource:
         with self._connections.borrow() as connection:
             row = connection.execute("SELECT current_setting('track_commit_timestamp')::bool").fetchone()
             found = catalog.tables(connection, self.name)
-            by_log, unbounded = log.is_used(connection), log.keeps_without_limit(connection)
-        if by_log or self._spec.capture != "triggers":
+            logged, unbounded = log.logged(connection), log_limit.keeps_without_limit(connection)
+        if logged or self._spec.capture != "triggers":
             said = [_UNBOUNDED] if unbounded else []
         else:
             said = [] if row and row[0] else [_UNTIMED]
-        return said + [f"{t} {_PARTED}" for t in tables if t in found and found[t].partitioned]
+        parted = [found[table] for table in tables if table in found and found[table].partitioned]
+        return said + [f"{t.name} {_PARTED_LOG if t.oid in logged else _PARTED}" for t in parted]
 
     def _name(self, place: tuple[str, str]) -> TableName:
         return TableName(self.name, place[1], place[0])
@@ -248,135 +257,13 @@ class PostgresSource:
     # ── what happened ────────────────────────────────────────────────────────────────────────────────────────────
 
     def position(self) -> Position:
-        with self._connections.borrow() as connection:
-            moved = self._moved(connection)
-            if moved is not None:
-                return self._end(connection, moved)
-            for _ in range(10):
-                now, mark, lsn = life.now(connection)
-                if life.flushed(connection, lsn):
-                    return now.position(mark)
-        raise SourceUnavailable(
-            f"source {self.name} does not write its log to disk", "look at the server's log and its disk"
-        )
+        return self._polling.position()
 
     def waiting(self, after: Position) -> int:
-        """Counted up to ten thousand; beyond that, told from the distance of change ids."""
-        Snapshot.parse(after)
-        with self._connections.borrow() as connection:
-            oids = owners.oids(connection)
-            if not oids:
-                return 0
-            selects = [sql.SQL("SELECT id FROM {} AS c WHERE {}").format(changes_table(o), fresh(after)) for o in oids]
-            statement = sql.SQL(
-                "SELECT count(*), (SELECT last_value FROM headwater.ids) - min(id) + 1"
-                " FROM (SELECT id FROM ({}) AS f LIMIT {}) AS counted"
-            ).format(sql.SQL(" UNION ALL ").join(selects), sql.Literal(_COUNT_AT_MOST))
-            row = connection.execute(statement).fetchone()
-        assert row is not None
-        return int(row[0] if row[0] < _COUNT_AT_MOST else max(row))
+        return self._polling.waiting(after)
 
     def poll(self, after: Position, tables: Mapping[TableName, Sequence[str]], limit: int) -> Poll:
-        """One snapshot tells the transactions, where to cut them (see `poll.py`), and their changes. If they
-        are not on disk yet, nothing is told this time."""
-        Snapshot.parse(after)
-
-        def work(connection: Connection) -> Poll:
-            known = {name: self._known.captured(connection, name, columns) for name, columns in tables.items()}
-            told = self._moved(connection)
-            self._reader.begin(connection, READ_ONE_SNAPSHOT + PROBING, list(known.values()))
-            span, moment, lsn = self._span(connection, after, list(known.values()))
-            if told is not None:
-                span = replace(span, now=told, logged=True)
-            if span.now.position() == after.partition("@")[0] != after:  # nothing at all was committed since
-                self._last = (span.now, moment)
-                return _nothing(after, known, tables)
-            poll = self._polled(connection, after, span, tables, limit) if known else None
-            if poll is None:
-                poll = Poll(self._end(connection, span.now), TRANSACTIONS.empty_table(), {})
-            connection.execute("COMMIT")
-            if not life.flushed(connection, lsn):
-                return _nothing(after, known, tables)
-            self._last = (span.now, moment)
-            return poll
-
-        return self._reader.anew(list(tables), work)
-
-    def _moved(self, connection: Connection) -> Snapshot | None:
-        """What a poll may tell, where some tables are captured by the log: a snapshot all of whose transactions are in
-        the change tables. None: whatever it sees."""
-        if not log.is_used(connection):
-            return None
-        shown, lsn = shown_now(connection)
-        if self._reader.log.move(
-            lsn, connection
-        ):  # what was moved is a transaction, too: the next snapshot shows it, and stays
-            shown, lsn = shown_now(connection)
-            self._reader.log.move(lsn, connection)
-        return shown
-
-    def _span(self, connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Span, int, str | None]:
-        """What there is to poll; an error if `after` cannot be gone on from."""
-        columns = [life.NOW, sql.SQL("current_setting('track_commit_timestamp')::bool"), alive(after)]
-        columns += [holds(after, table) for table in tables]
-        row = connection.execute(sql.SQL("SELECT {}").format(sql.SQL(", ").join(columns))).fetchone()
-        assert row is not None
-        logs = [*(changes_table(table.oid) for table in tables), parts.PARTS]
-        return Span(Snapshot.parse(after), Snapshot.parse(row[0]), logs, row[3], self._last), row[1], row[2]
-
-    def _end(self, connection: Connection, now: Snapshot) -> Position:
-        """The position of a snapshot taken now."""
-        row = connection.execute("SELECT headwater.newest()").fetchone()
-        assert row is not None
-        return now.position(row[0])
-
-    def _polled(
-        self,
-        connection: Connection,
-        after: Position,
-        span: Span,
-        tables: Mapping[TableName, Sequence[str]],
-        limit: int,
-    ) -> Poll:
-        told = tell(connection, lambda s, schema: self._reader.copied(connection, s, schema), span, limit)
-        tags = parts.tags(connection, told, fresh(after))
-        changes = {
-            name: self._changes(connection, self._known.table(connection, name), columns, span.after, told)
-            for name, columns in tables.items()
-        }
-        if told.end == span.now:
-            end = self._end(connection, span.now)
-        else:
-            logs = [
-                (self._known.table(connection, name).oid, log) for name, log in zip(tables, span.logs, strict=False)
-            ]
-            newest = told.newest()
-            end = told.end.position(life.witnesses(connection, [*logs, (0, parts.PARTS)], newest))
-        labels = told.labels()
-        committed = np.zeros(0, np.int64) if not told.groups else np.maximum.reduceat(told.at, told.starts[:-1])
-        at = pa.array(committed, pa.int64()).cast(pa.timestamp("us", "UTC"))
-        transactions = pa.table([labels, at, tags.global_id, tags.parts], schema=TRANSACTIONS)
-        before = parts.Before(after, told, {labels[n].as_py(): n for n in tags.tagged})
-        return Poll(end, transactions, changes, told.more, before)
-
-    def _changes(
-        self, connection: Connection, table: PgTable, names: Sequence[str], after: Snapshot, told: Told
-    ) -> pa.Table:
-        """One table's rows, with the ordinals of their transactions."""
-        columns = [table.columns[name] for name in names]
-        span, counted = (after, told.end), [(COUNT, pa.int64()), (ORDINAL, pa.int64())]
-        try:
-            rows = self._reader.copied(
-                connection, poll_statement(table, columns, span), pa.schema([*_fields(columns), *counted])
-            )
-        except Misfit:
-            schema = pa.schema([*_fields(columns), *counted, (_KEY, pa.string()), (UNFIT, pa.string())])
-            rows = self._reader.copied(connection, poll_statement(table, columns, span, keyed=True), schema)
-            rows = rows.drop_columns([_KEY])
-        places = pc.index_in(rows.column(ORDINAL), value_set=pa.array(told.xids))
-        assert not places.null_count, "a change of a transaction that was not told"
-        ordinals = pa.array(told.group[places.to_numpy()] if len(told.group) else [], pa.int64())
-        return rows.set_column(rows.column_names.index(ORDINAL), ORDINAL, ordinals)
+        return self._polling.poll(after, tables, limit)
 
     def trim(self, below: Position) -> int:
         """Forgetting nothing writes nothing: no transaction id is drawn, and positions of an idle source stay put."""
@@ -395,7 +282,7 @@ class PostgresSource:
             def asked(tables: Mapping[TableName, PgTable], start: int = start) -> Asked:
                 table = tables[question.table]
                 columns = [table.columns[name] for name in question.columns]
-                schema = pa.schema([(ORDINAL, pa.int64()), *_fields(columns), (COUNT, pa.int64())])
+                schema = pa.schema([(ORDINAL, pa.int64()), *fields_of(columns), (COUNT, pa.int64())])
                 statement = answer_statement(table, question, columns, at, (start, _KEYS_PER_STATEMENT))
                 return Asked(statement, schema, _of(question.table, question.columns))
 
@@ -442,27 +329,12 @@ class PostgresSource:
         def asked(tables: Mapping[TableName, PgTable]) -> Asked:
             table = tables[chunk.table]
             wanted = [table.columns[name] for name in columns]
-            schema = pa.schema([*_fields(wanted), (COUNT, pa.int64())])
+            schema = pa.schema([*fields_of(wanted), (COUNT, pa.int64())])
             return Asked(scan_statement(table, chunk, wanted, at, conditions), schema, _of(chunk.table, columns))
 
         named = (*columns, *(c.column for c in conditions))
         yield from self._reader.answers({chunk.table: named}, "", asked)
 
 
-_KEY = "__key"
-_COUNTED = [(COUNT, pa.int64()), (ORDINAL, pa.int64())]
-
-
-def _nothing(at: Position, known: Mapping[TableName, PgTable], tables: Mapping[TableName, Sequence[str]]) -> Poll:
-    """A poll that tells nothing, and ends where it began."""
-    columns = {name: [known[name].columns[c] for c in tables[name]] for name in known}
-    changes = {name: pa.schema([*_fields(found), *_COUNTED]).empty_table() for name, found in columns.items()}
-    return Poll(at, TRANSACTIONS.empty_table(), changes)
-
-
 def _of(table: TableName, columns: Sequence[str]) -> dict[str, tuple[TableName, str]]:
     return {column: (table, column) for column in columns}
-
-
-def _fields(columns: Sequence[PgColumn]) -> list[tuple[str, pa.DataType]]:
-    return [(c.name, c.type) for c in columns]

@@ -18,112 +18,30 @@ Installing is one transaction: all tables or none. It waits for writers of each 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-import psycopg
 from psycopg import sql
 
-from headwater.model.errors import SourceRefused, SourceUnavailable
+from headwater.model.errors import SourceRefused
 from headwater.model.names import TableName
 from headwater.model.source import SourceSpec
-from headwater.sources.postgres import grants, log, owners, parts
+from headwater.sources.postgres import grants, log, log_needs, log_setup, owners
 from headwater.sources.postgres import schema as layout
 from headwater.sources.postgres.connection import Connection, ConnectionPool
-from headwater.sources.postgres.triggers import (
-    PARTITION_TRIGGERS,
-    TRIGGERS,
-    capture_statements,
-    changes_table,
-    drop_row_triggers,
-    function_of,
-    row_triggers,
-    truncate_trigger,
+from headwater.sources.postgres.making import forget_table, make_schema, make_table, note_logged, to_log, to_triggers
+from headwater.sources.postgres.patience import Waiting, patiently
+from headwater.sources.postgres.script import doing
+from headwater.sources.postgres.standing import (
+    Captured,
+    inspect,
+    leaves_of,
+    meta,
+    new_tables,
+    noted,
+    standing,
+    unwatched,
 )
-
-_LOCK_TIMEOUT = "2s"
-_LOCK_TRIES = 5
-_ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('headwater capture', 0))"
-
-_INSPECT = """
-SELECT t.oid::bigint, t.schema_name, t.table_name, n.nspname, c.relname, headwater.fault(t.oid),
-       EXISTS (SELECT FROM headwater.owned AS o WHERE o.oid = t.oid AND o.owner = %s)
-FROM headwater.tables AS t
-LEFT JOIN pg_class AS c ON c.oid = t.oid
-LEFT JOIN pg_namespace AS n ON n.oid = c.relnamespace
-ORDER BY 2, 3
-"""
-
-_LEAVES = """
-SELECT n.nspname::text, p.relname::text, p.oid::bigint, EXISTS (
-    SELECT FROM pg_trigger AS g WHERE g.tgrelid = p.oid AND g.tgname = 'headwater_truncate')
-FROM (WITH RECURSIVE tree (oid) AS (
-    SELECT inhrelid FROM pg_inherits WHERE inhparent = %s
-    UNION ALL SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.oid) SELECT oid FROM tree) AS tree
-JOIN pg_class AS p ON p.oid = tree.oid AND p.relkind = 'r' JOIN pg_namespace AS n ON n.oid = p.relnamespace
-ORDER BY p.oid
-"""
-
-_NOTE_LEAVES = """
-INSERT INTO headwater.leaves SELECT %(root)s, t.oid, c.relfilenode, headwater.signature(t.oid, %(root)s)
-FROM headwater.tree(%(root)s) AS t JOIN pg_class AS c ON c.oid = t.oid WHERE t.oid = %(leaf)s OR %(leaf)s = 0
-"""
-
-
-@dataclass(frozen=True)
-class Captured:
-    """One row of headwater.tables as it stands now; `fault` says what is wrong with it, None if nothing is."""
-
-    oid: int
-    recorded: tuple[str, str]
-    current: tuple[str, str] | None
-    fault: str | None
-    owned: bool
-
-
-@dataclass(frozen=True)
-class Meta:
-    """The capture that is here. `stale` says why it must not be used, empty if it may."""
-
-    generation: str
-    stale: str = ""
-
-
-def meta(connection: Connection) -> Meta | None:
-    """None when there is no capture here."""
-    row = connection.execute(
-        "SELECT to_regclass('headwater.meta') IS NOT NULL, EXISTS (SELECT FROM pg_attribute WHERE attname = 'format'"
-        " AND attrelid = to_regclass('headwater.meta') AND NOT attisdropped)"
-    ).fetchone()
-    if row is None or not row[0]:
-        return None
-    if not row[1]:
-        old = connection.execute("SELECT generation::text FROM headwater.meta").fetchone()
-        return Meta(old[0], "was installed by an older Headwater") if old else None
-    found = connection.execute("SELECT generation::text, format FROM headwater.meta").fetchone()
-    if found is None:
-        return None
-    if found[1] != layout.FORMAT:
-        age = "an older" if found[1] < layout.FORMAT else "a newer"
-        return Meta(found[0], f"was installed by {age} Headwater")
-    home = connection.execute("SELECT home = headwater.here() FROM headwater.meta").fetchone()
-    stale = "" if home and home[0] else "came with a copy of the database that it was installed in"
-    return Meta(found[0], stale)
-
-
-def inspect(connection: Connection, owner: str) -> list[Captured]:
-    return [
-        Captured(oid, (schema, table), None if now_table is None else (now_schema, now_table), fault, owned)
-        for oid, schema, table, now_schema, now_table, fault, owned in connection.execute(_INSPECT, [owner])
-    ]
-
-
-def noted(connection: Connection) -> list[tuple[str, str]]:
-    """The tables of a capture of any format."""
-    rows = connection.execute("SELECT schema_name, table_name FROM headwater.tables ORDER BY 1, 2")
-    return [(schema, table) for schema, table in rows]
-
+from headwater.sources.postgres.triggers import PARTITION_TRIGGERS, TRIGGERS
 
 # ── install ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,10 +60,10 @@ def plan(connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableN
             lines.append("share the capture that is here")
     new = [(table, oid) for table, oid in wanted if oid not in standing or standing[oid].fault is not None]
     watched = [(table, oid) for table, oid in wanted if (table, oid) not in new]
-    unwatched = {oid: _unwatched(connection, oid) for _, oid in watched}
+    bare = {oid: unwatched(connection, oid) for _, oid in watched}
     grants.check(
         connection,
-        [*new, *(one for one in watched if unwatched[one[1]])],
+        [*new, *(one for one in watched if bare[one[1]])],
         new_schema=found is None or bool(found.stale),
     )
     by_log = _by_log(connection, spec, new)
@@ -154,16 +72,17 @@ def plan(connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableN
     for table, oid in new:
         again = f" anew, because {standing[oid].fault}" if oid in standing else ""
         if by_log:
-            lines.append(f"capture {table}{again}: by the log, REPLICA IDENTITY FULL, trigger headwater_truncate")
+            on = "" if leaves_of(connection, oid) is None else " on each partition"
+            lines.append(f"capture {table}{again}: by the log, REPLICA IDENTITY FULL, trigger headwater_truncate{on}")
             continue
-        triggers = PARTITION_TRIGGERS if _leaves(connection, oid) is not None else TRIGGERS
+        triggers = PARTITION_TRIGGERS if leaves_of(connection, oid) is not None else TRIGGERS
         lines.append(f"capture {table}{again}: change table headwater.changes_{oid}, triggers {', '.join(triggers)}")
     for table, _ in _switched(connection, spec, watched):
         how = "the log" if spec.capture == "log" else "triggers"
         lines.append(f"capture {table} by {how} from now on, without a gap")
     for table, oid in watched:
-        if unwatched[oid]:
-            lines.append(f"capture {table}: trigger headwater_truncate on {len(unwatched[oid])} new partitions")
+        if bare[oid]:
+            lines.append(f"capture {table}: trigger headwater_truncate on {len(bare[oid])} new partitions")
         elif not standing[oid].owned or not owners.registered(connection, spec):
             lines.append(f"share the capture of {table} that is here")
     return lines
@@ -173,22 +92,16 @@ def install(connections: ConnectionPool, spec: SourceSpec, wanted: Sequence[tupl
     with connections.borrow() as connection:
         lines = plan(connection, spec, wanted)
         if lines:
-            standing = {} if meta(connection) is None else _standing(connection, spec)
-            new = [(t, oid) for t, oid in wanted if oid not in standing or standing[oid].fault is not None]
+            found = standing(connection, spec.owner)
+            new = new_tables(found, wanted)
             by_log = bool(_by_log(connection, spec, new))
-            standing_ones = [one for one in wanted if one not in new]
-            switched = _switched(connection, spec, standing_ones) if standing else []
-            _patiently(connection, lambda c, at: _install(c, spec, wanted, at, by_log))
+            switched = _switched(connection, spec, [one for one in wanted if one not in new])
+            patiently(connection, lambda c, at: _install(c, spec, wanted, at, by_log))
             _switch(connections, connection, spec, switched)
             if by_log:
-                log.begin_slot(connection)
-                _patiently(connection, lambda c, at: _note_logged(c, spec, new))
+                log_setup.begin_slot(connection, doing(connection))
+                patiently(connection, lambda c, at: _note_logged(c, spec, new))
     return lines
-
-
-def _standing(connection: Connection, spec: SourceSpec) -> dict[int, Captured]:
-    found = meta(connection)
-    return {} if found is None or found.stale else {c.oid: c for c in inspect(connection, spec.owner)}
 
 
 def _switched(
@@ -201,7 +114,7 @@ def _switched(
     others = [one for one in standing if one[1] not in logged]
     if spec.capture != "log" or not others:
         return []
-    why = log.unable(connection, [oid for _, oid in others])
+    why = log_needs.unable(connection, [oid for _, oid in others])
     if why is not None:
         raise SourceRefused(f"source {spec.name} cannot be captured by its log: {why[0]}", why[1])
     return others
@@ -212,168 +125,56 @@ def _switch(
 ) -> None:
     """Whoever has written to a table has ended when its writers are kept out: what was committed before was seen in
     one way, what comes after is seen in the other. The change table, and with it every position, goes on."""
-    if tables and spec.capture == "log":
-        _patiently(connection, lambda c, at: log.prepare(c, layout.fault_with_log()))
-        log.create_publication(connection)
-        log.begin_slot(connection)
+    if not tables:
+        return
+    do = doing(connection)
+    if spec.capture == "log":
+        patiently(connection, lambda c, at: log_setup.prepare(do, layout.fault_with_log()))
+        log_setup.create_publication(do, connection.info.server_version)
+        log_setup.begin_slot(connection, do)
     for table, oid in tables:
-        _patiently(connection, lambda c, at, t=table, o=oid: _switch_table(connections, c, t, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
-    if tables and spec.capture != "log":
-        log.end_slot(connection)
+        patiently(connection, lambda c, at, t=table, o=oid: _switch_table(connections, c, t, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
+    if spec.capture != "log":
+        log_setup.end_slot(connection)
 
 
 def _switch_table(connections: ConnectionPool, connection: Connection, table: TableName, oid: int) -> None:
-    name = sql.Identifier(table.schema, table.table)
-    connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name))
+    name, do = sql.Identifier(table.schema, table.table), doing(connection)
+    do(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name))
     if oid in log.logged(connection):
         log.Log(connections).move_in(connection)
-        log.forget(connection, oid)
-        statements = row_triggers(oid, name)
+        to_triggers(connection, do, table, oid)
     else:
-        log.publish(connection, oid, name)
-        log.note_columns(connection, [oid])
-        statements = drop_row_triggers(name)
-    for statement in statements:
-        connection.execute(statement)
-    connection.execute("UPDATE headwater.tables SET signature = headwater.signature(oid, oid) WHERE oid = %s", [oid])
+        to_log(connection, do, table, oid)
 
 
 def _by_log(connection: Connection, spec: SourceSpec, new: Sequence[tuple[TableName, int]]) -> bool:
     """Whether tables that are to be captured are so by the log."""
     if spec.capture == "triggers" or not new:
         return False
-    why = log.unable(connection, [oid for _, oid in new])
+    why = log_needs.unable(connection, [oid for _, oid in new])
     if why is not None and spec.capture == "log":
         raise SourceRefused(f"source {spec.name} cannot be captured by its log: {why[0]}", why[1])
     return why is None
 
 
-def _note_logged(connection: Connection, spec: SourceSpec, new: Sequence[tuple[TableName, int]]) -> None:
-    """The slot tells every transaction that a snapshot taken now does not show: it was there before, and those under
-    way then have ended."""
-    for table, oid in new:
-        _note_table(connection, table, oid)
-        owners.own(connection, spec, oid)
-    log.note_columns(connection, [oid for _, oid in new])
-
-
-class _Waiting:
-    """What a transaction of ours waits for, and how long it still may: a budget for all its locks together."""
-
-    def __init__(self, connection: Connection, seconds: float) -> None:
-        self._connection = connection
-        self._deadline = time.monotonic() + seconds
-        self.what = "schema headwater"
-
-    def __call__(self, what: str) -> None:
-        self.what = what
-        left = max(int((self._deadline - time.monotonic()) * 1000), 1)
-        self._connection.execute(f"SET LOCAL lock_timeout = '{left}ms'")
-
-
 def _install(
-    connection: Connection,
-    spec: SourceSpec,
-    wanted: Sequence[tuple[TableName, int]],
-    waiting: _Waiting,
-    by_log: bool = False,
+    connection: Connection, spec: SourceSpec, wanted: Sequence[tuple[TableName, int]], waiting: Waiting, by_log: bool
 ) -> None:
-    found = meta(connection)  # another install may have been faster
-    if found is not None and found.stale:
-        log.abandon(connection)
-        connection.execute("DROP SCHEMA headwater CASCADE")
-        found = None
-    if found is None:
-        for statement in layout.statements():
-            connection.execute(statement)
-        connection.execute(parts.CREATE)
-    if by_log:
-        log.prepare(connection, layout.fault_with_log())
+    found, do = standing(connection, spec.owner), doing(connection)  # another install may have been faster
+    make_schema(do, found, by_log, connection.info.server_version)
     owners.register(connection, spec)
-    standing = {c.oid: c for c in inspect(connection, spec.owner)}
     for table, oid in wanted:
         waiting(str(table))
-        if oid not in standing or standing[oid].fault is not None or not _watch(connection, oid):
-            _capture_table(connection, table, oid, standing, by_log)
-        if oid in standing or not by_log:
+        make_table(connection, do, found, (table, oid), by_log)
+        if oid in found.tables or not by_log:
             owners.own(connection, spec, oid)
 
 
-def _capture_table(
-    connection: Connection, table: TableName, oid: int, standing: dict[int, Captured], by_log: bool
-) -> None:
-    if oid in standing or oid in log.logged(connection):  # the latter: a setup that was cut short
-        _forget(connection, oid)
-    for gone in (c for c in standing.values() if c.recorded == (table.schema, table.table) and c.oid != oid):
-        if gone.current is None:
-            _forget(connection, gone.oid)
-            connection.execute("DELETE FROM headwater.owned WHERE oid = %s", [gone.oid])
-    leaves = _leaves(connection, oid)
-    names = None if leaves is None else [name for name, _, _ in leaves]
-    identifier = sql.Identifier(table.schema, table.table)
-    if by_log:
-        log.publish(connection, oid, identifier)
-    for statement in capture_statements(oid, identifier, names, by_log):
-        connection.execute(statement)
-    if by_log:
-        return  # noted when the slot is there
-    # CREATE TRIGGER waited for every writer of the table and keeps new ones out until we commit. So a snapshot taken
-    # now shows all that was written without capture, and whatever it does not show will be captured.
-    _note_table(connection, table, oid)
-    connection.execute(_NOTE_LEAVES, {"root": oid, "leaf": 0})
-
-
-def _note_table(connection: Connection, table: TableName, oid: int) -> None:
-    connection.execute(
-        "INSERT INTO headwater.tables VALUES (%(oid)s, %(schema)s, %(table)s, pg_current_snapshot(), gen_random_uuid(),"
-        " headwater.signature(%(oid)s, %(oid)s))",
-        {"oid": oid, "schema": table.schema, "table": table.table},
-    )
-
-
-def _watch(connection: Connection, oid: int) -> bool:
-    """Put TRUNCATE triggers on partitions that came since. Creating one keeps writers out, so if a partition is still
-    the one whose first row was noted, nothing was missed."""
-    for name, leaf, _ in _unwatched(connection, oid):
-        for statement in truncate_trigger(oid, name):
-            connection.execute(statement)
-        moved = connection.execute(
-            "SELECT FROM headwater.leaves AS l JOIN pg_class AS c ON c.oid = l.oid"
-            " WHERE l.oid = %s AND l.filenode <> c.relfilenode",
-            [leaf],
-        )
-        if moved.rowcount:
-            return False
-        connection.execute("DELETE FROM headwater.leaves WHERE oid = %s", [leaf])
-        connection.execute(_NOTE_LEAVES, {"root": oid, "leaf": leaf})
-    return True
-
-
-def _leaves(connection: Connection, oid: int) -> list[tuple[sql.Identifier, int, bool]] | None:
-    """The partitions that hold rows, and whether their TRUNCATE is watched; None of a table that has no partitions."""
-    row = connection.execute("SELECT relkind::text FROM pg_class WHERE oid = %s", [oid]).fetchone()
-    if row is None or row[0] != "p":
-        return None
-    found = connection.execute(_LEAVES, [oid])
-    return [(sql.Identifier(schema, table), leaf, watched) for schema, table, leaf, watched in found]
-
-
-def _unwatched(connection: Connection, oid: int) -> list[tuple[sql.Identifier, int, bool]]:
-    return [leaf for leaf in _leaves(connection, oid) or () if not leaf[2]]
-
-
-def _forget(connection: Connection, oid: int) -> None:
-    """Cascading from our own function drops the triggers, too: dropping them by name would take the table's owner."""
-    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [f"headwater.changes_{oid}"]).fetchone()
-    if row and row[0]:
-        owners.remember_witnesses(connection, oid)
-    connection.execute(sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE").format(function_of(oid)))
-    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(changes_table(oid)))
-    for place in ("tables", "gaps"):
-        connection.execute(sql.SQL("DELETE FROM {} WHERE oid = %s").format(sql.Identifier("headwater", place)), [oid])
-    connection.execute("DELETE FROM headwater.leaves WHERE root = %s", [oid])
-    if oid in log.logged(connection):
-        log.forget(connection, oid)
+def _note_logged(connection: Connection, spec: SourceSpec, new: Sequence[tuple[TableName, int]]) -> None:
+    note_logged(doing(connection), new)
+    for _, oid in new:
+        owners.own(connection, spec, oid)
 
 
 def _check_name(connection: Connection) -> None:
@@ -397,12 +198,12 @@ def release(connections: ConnectionPool, spec: SourceSpec, keep: Sequence[tuple[
         kept, lines = set(keep), list[str]()
         for captured in inspect(connection, spec.owner):
             if captured.owned and captured.current not in kept and captured.recorded not in kept:
-                _patiently(connection, lambda c, at, o=captured.oid: owners.disown(c, spec, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
+                patiently(connection, lambda c, at, o=captured.oid: owners.disown(c, spec, o))  # type: ignore[misc]  # mypy cannot type defaults of lambdas
         for captured in inspect(connection, spec.owner):
             if captured.oid in _unowned(connection):
-                _patiently(connection, lambda c, at, o=captured: _drop(c, at, o))  # type: ignore[misc]  # as above
+                patiently(connection, lambda c, at, o=captured: _drop(c, at, o))  # type: ignore[misc]  # as above
                 lines.append(f"dropped capture of {'.'.join(captured.current or captured.recorded)}")
-        return [*lines, *log.end_slot(connection)]
+        return [*lines, *log_setup.end_slot(connection)]
 
 
 def remove(connections: ConnectionPool, spec: SourceSpec) -> list[str]:
@@ -412,13 +213,13 @@ def remove(connections: ConnectionPool, spec: SourceSpec) -> list[str]:
             return []
         if found.stale:
             lines = [f"dropped capture of {schema}.{table}" for schema, table in noted(connection)]
-            log.abandon(connection)
-            _patiently(connection, lambda c, at: c.execute("DROP SCHEMA headwater CASCADE"))
+            log_setup.abandon(doing(connection))
+            patiently(connection, lambda c, at: c.execute("DROP SCHEMA headwater CASCADE"))
             return [*lines, "dropped schema headwater"]
     lines = release(connections, spec, ())
     with connections.borrow() as connection:
         last: list[bool] = []
-        _patiently(connection, lambda c, at: last.append(_leave(c, spec)))
+        patiently(connection, lambda c, at: last.append(_leave(c, spec)))
         return [*lines, "dropped schema headwater"] if last[-1] else lines
 
 
@@ -438,30 +239,7 @@ def _unowned(connection: Connection) -> set[int]:
     return {row[0] for row in connection.execute(owners.UNOWNED)}
 
 
-def _drop(connection: Connection, waiting: _Waiting, captured: Captured) -> None:
+def _drop(connection: Connection, waiting: Waiting, captured: Captured) -> None:
     waiting(".".join(captured.recorded))
     if captured.oid in _unowned(connection):
-        _forget(connection, captured.oid)
-
-
-def _patiently(connection: Connection, work: Callable[[Connection, _Waiting], object]) -> None:
-    """One transaction that never keeps writers queueing behind it for long: give up soon, try again a few times."""
-    waiting = _Waiting(connection, 0)
-    for attempt in range(_LOCK_TRIES):
-        try:
-            with connection.transaction():
-                waiting = _Waiting(connection, _seconds(_LOCK_TIMEOUT))
-                waiting(waiting.what)
-                connection.execute(_ONE_AT_A_TIME)
-                work(connection, waiting)
-            return
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-            time.sleep(0.2 * (attempt + 1))
-    raise SourceUnavailable(
-        f"{waiting.what} is in use: its lock was not free within {_LOCK_TIMEOUT}, {_LOCK_TRIES} times",
-        "try again when long transactions on it have ended (SELECT pid, xact_start, query FROM pg_stat_activity)",
-    )
-
-
-def _seconds(text: str) -> float:
-    return float(text[:-2]) / 1000 if text.endswith("ms") else float(text[:-1])
+        forget_table(connection, doing(connection), captured.oid)

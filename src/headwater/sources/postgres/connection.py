@@ -124,7 +124,7 @@ class ConnectionPool:
             "role ": f"create the role {role}, or name another one in the url",
             "database ": "create the database, or name another one in the url; \\l in psql lists them",
             "no pg_hba.conf entry": "let this host in: add a line to the server's pg_hba.conf",
-            "permission denied": f"GRANT CONNECT ON DATABASE … TO {role}",
+            "permission denied": f'run GRANT CONNECT ON DATABASE "{self._parameters.get("dbname", role)}" TO "{role}";',
         }
         fatal = said.rpartition("FATAL: ")[2].strip() if "FATAL: " in said else ""
         for mark, fix in refusals.items():
@@ -167,7 +167,8 @@ class ConnectionPool:
                 "try again when that session's transaction has ended; pg_stat_activity and pg_locks show which it is",
             )
         if state == "42501":
-            return SourceRefused(f"{where}: {said}", f"grant it to the role {connection.info.user}")
+            help_said = "'headwater setup --print' writes what somebody who may has to run there"
+            return SourceRefused(f"{where}: {said}", f"{help_said}, for the role {connection.info.user}")
         if state in ("42P01", "3F000", "42883") and "headwater" in said:
             return CaptureMissing(
                 f"{where}: capture is not installed here, or was installed by an older Headwater",

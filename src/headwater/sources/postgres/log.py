@@ -27,6 +27,8 @@ what was in between. A column that is not is a gap, and the table is captured an
 
 TRUNCATE is not told with its rows: a trigger on the table tells them, as with trigger capture. It costs other writers
 nothing.
+
+How it is set up and taken down again is in `log_setup.py`, what it asks of the server in `log_needs.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -42,6 +44,7 @@ from psycopg import sql
 from headwater.model.errors import SourceUnavailable
 from headwater.sources.postgres import life
 from headwater.sources.postgres.connection import Connection, ConnectionPool
+from headwater.sources.postgres.partitions import Partitions
 from headwater.sources.postgres.pgoutput import Relation, Transaction, transactions
 from headwater.sources.postgres.triggers import changes_table
 
@@ -52,34 +55,13 @@ QUIET_BYTES = 4 << 20
 AT_ONCE = 50_000
 """So many changes are written at a time; a transaction of more is held as long as it takes to tell it."""
 
-TABLES = """
-CREATE TABLE IF NOT EXISTS headwater.log (slot text NOT NULL, moved pg_lsn NOT NULL, publication xid NOT NULL);
-CREATE TABLE IF NOT EXISTS headwater.logged
-    (oid oid PRIMARY KEY, was "char" NOT NULL, columns text NOT NULL, publication oid NOT NULL);
-CREATE TABLE IF NOT EXISTS headwater.commits (xid xid8 PRIMARY KEY, lsn pg_lsn NOT NULL);
-ALTER TABLE headwater.log REPLICA IDENTITY FULL
-"""
-
-FAULT = """
-CREATE OR REPLACE FUNCTION headwater.fault_of_log(captured oid) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT CASE
-        WHEN s.slot_name IS NULL THEN format('the replication slot %s is gone', l.slot)
-        WHEN s.wal_status = 'lost' THEN format('the server has thrown away what slot %s needs of its log', l.slot)
-        WHEN c.relreplident <> 'f' THEN 'its REPLICA IDENTITY is no longer FULL'
-        WHEN p.oid IS NULL THEN 'it is no longer in publication headwater, or was taken out of it for a while' END
-    FROM headwater.logged AS g CROSS JOIN headwater.log AS l JOIN pg_catalog.pg_class AS c ON c.oid = g.oid
-    LEFT JOIN pg_catalog.pg_replication_slots AS s ON s.slot_name = l.slot AND s.database = current_database()
-    LEFT JOIN pg_catalog.pg_publication_rel AS p ON p.oid = g.publication AND p.prrelid = g.oid
-    WHERE g.oid = captured $$
-"""
-
-_COLUMNS = """
+COLUMNS_NOW = """
 SELECT g.oid::bigint, json_agg(json_build_array(a.attnum, a.attname, a.xmin::text) ORDER BY a.attnum)::text
 FROM headwater.logged AS g JOIN pg_catalog.pg_attribute AS a ON a.attrelid = g.oid
 WHERE a.attnum > 0 AND NOT a.attisdropped GROUP BY g.oid
 """
 
-_STATE = """
+STATE = """
 SELECT l.slot, l.moved::text, s.slot_name IS NOT NULL AND coalesce(s.wal_status, '') <> 'lost',
        s.confirmed_flush_lsn > l.moved,
        EXISTS (SELECT FROM pg_catalog.pg_publication AS p WHERE p.pubname = 'headwater' AND p.xmin = l.publication)
@@ -87,7 +69,7 @@ FROM headwater.log AS l LEFT JOIN pg_catalog.pg_replication_slots AS s
     ON s.slot_name = l.slot AND s.database = current_database()
 """
 
-_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headwater log', 0))"
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headwater log', 0))"
 
 
 def is_used(connection: Connection) -> bool:
@@ -101,6 +83,18 @@ def logged(connection: Connection) -> set[int]:
     if not is_used(connection):
         return set()
     return {row[0] for row in connection.execute("SELECT oid::bigint FROM headwater.logged")}
+
+
+def note_gap(connection: Connection, oids: Iterable[int], reason: str) -> bool:
+    """These tables' changes were not all told; whether that was news."""
+    noted = 0
+    for oid in oids:
+        noted += connection.execute(
+            "INSERT INTO headwater.gaps SELECT %(oid)s, clock_timestamp(), %(reason)s WHERE NOT EXISTS"
+            " (SELECT FROM headwater.gaps WHERE oid = %(oid)s AND reason = %(reason)s)",
+            {"oid": oid, "reason": reason},
+        ).rowcount
+    return noted > 0
 
 
 @dataclass(frozen=True)
@@ -139,6 +133,10 @@ class Log:
         """Up to where everything is moved, or there was nothing to move."""
         self._asked = 0
 
+    def knows(self, upto: str | None) -> bool:
+        """Whether everything up to there is moved already."""
+        return upto is not None and self._asked <= int_of(upto) <= self._known
+
     def move(self, upto: str | None, idle: Connection | None = None) -> bool:
         """Have every transaction that ended before this place of the log in the change tables. Whether that wrote
         anything: an idle source stays as it is. `idle`: a connection without a transaction, to do it with."""
@@ -168,8 +166,8 @@ class Log:
 
     def _move(self, connection: Connection) -> tuple[int, bool]:
         """Up to where it is sure that everything is moved, and whether something was written."""
-        connection.execute(_LOCK)
-        state = connection.execute(_STATE).fetchone()
+        connection.execute(LOCK)
+        state = connection.execute(STATE).fetchone()
         if state is None:
             return 0, False
         slot, moved, there, stolen, published = state
@@ -177,7 +175,7 @@ class Log:
         gap = gap or ("was captured by a slot that somebody else has read from" if stolen else None)
         gap = gap or (None if published else "was captured by publication headwater, which was altered")
         if gap is not None:
-            return 0, self._gap(connection, logged(connection), gap)
+            return 0, note_gap(connection, logged(connection), gap)
         connection.execute(  # of what was moved and committed earlier
             "SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots"
             " WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn",
@@ -185,7 +183,7 @@ class Log:
         )
         was = connection.execute("SELECT oid::bigint, columns FROM headwater.logged").fetchall()
         before: dict[int, str] = dict(was)
-        noted: dict[int, str] = dict(connection.execute(_COLUMNS).fetchall())
+        noted: dict[int, str] = dict(connection.execute(COLUMNS_NOW).fetchall())
         row = connection.execute("SELECT pg_current_wal_flush_lsn()::text, pg_current_snapshot()::text").fetchone()
         assert row is not None
         end, xmax = row[0], int(row[1].split(":")[1])
@@ -202,19 +200,8 @@ class Log:
         for oid, columns in altered:
             connection.execute("UPDATE headwater.logged SET columns = %s WHERE oid = %s", [columns, oid])
         for oid, reason in moving.gaps.items():
-            self._gap(connection, [oid], reason)
+            note_gap(connection, [oid], reason)
         return int_of(end), True
-
-    @staticmethod
-    def _gap(connection: Connection, oids: Iterable[int], reason: str) -> bool:
-        noted = 0
-        for oid in oids:
-            noted += connection.execute(
-                "INSERT INTO headwater.gaps SELECT %(oid)s, clock_timestamp(), %(reason)s WHERE NOT EXISTS"
-                " (SELECT FROM headwater.gaps WHERE oid = %(oid)s AND reason = %(reason)s)",
-                {"oid": oid, "reason": reason},
-            ).rowcount
-        return noted > 0
 
 
 class _Moving:
@@ -223,6 +210,7 @@ class _Moving:
     def __init__(self, connection: Connection, before: dict[int, str], moved: int, xmax: int) -> None:
         self._connection, self._moved, self._xmax = connection, moved, xmax
         self._before = {oid: _Columns.read(text) for oid, text in before.items()}
+        self._partitions = Partitions.read(connection, before)
         self._layouts: dict[Relation, str | None] = {}
         self._lines: dict[int, list[bytes]] = {}
         self._commits: list[bytes] = []
@@ -235,20 +223,28 @@ class _Moving:
             return
         self.end = max(self.end, one.end)
         xid = self._whole(one.xid)
-        for oid in one.partial & self._before.keys():
-            self.gaps[oid] = "was written without its old rows in the log (its REPLICA IDENTITY was not FULL)"
+        for oid in one.partial:
+            for root in self._concerned(one, oid):
+                self.gaps[root] = "was written without its old rows in the log (REPLICA IDENTITY was not FULL)"
+        for oid in self._partitions.untold(one.truncated, one.end):
+            self.gaps[oid] = "has a partition that was truncated before 'headwater setup' had put a trigger on it"
         at = _timestamp(one.at)
         for change in one.changes:
-            if change.relation.oid not in self._before:  # what tells parts of global transactions
+            table = change.relation.oid
+            if table not in self._before:
+                table = self._partitions.root(table) or 0
+            if not table:
+                for root in self._concerned(one, change.relation.oid):
+                    self.gaps[root] = "had a partition, perhaps, that was written and is gone"
                 continue
-            layout = self._layout(change.relation)
+            layout = self._layout(change.relation, table)
             if layout is None:
-                self.gaps[change.relation.oid] = "was altered while its changes were read from the log"
+                self.gaps[table] = "was altered while its changes were read from the log"
                 continue
             row = change.row
             if b"\\" in row or b"\n" in row or b"\t" in row or b"\r" in row:
                 row = row.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
-            self._lines.setdefault(change.relation.oid, []).append(
+            self._lines.setdefault(table, []).append(
                 b"%d\t%s\t%d\t%s\t%s\n" % (xid, at, change.count, layout.encode(), row)
             )
         if one.changes or one.truncated:
@@ -269,12 +265,23 @@ class _Moving:
                 copy.write(b"".join(self._commits))
         self._lines, self._commits, self._waiting = {}, [], 0
 
-    def _layout(self, relation: Relation) -> str | None:
+    def _concerned(self, one: Transaction, oid: int) -> Collection[int]:
+        """The captured tables that miss something if it is not told of this one: itself, or what it is a partition of;
+        if it is neither, all that it may have been a partition of. What came before their capture began is no loss."""
+        if oid in self._before:
+            return [oid]
+        root = self._partitions.root(oid)
+        if root is None and oid == self._partitions.apart:  # what tells parts of global transactions
+            return []
+        roots = self._partitions.roots if root is None else [root]
+        return [one_root for one_root in roots if self._partitions.begun(one_root) < one.end]
+
+    def _layout(self, relation: Relation, table: int) -> str | None:
         if relation not in self._layouts:
             if not self._layouts:
-                found = self._connection.execute(_COLUMNS).fetchall()
+                found = self._connection.execute(COLUMNS_NOW).fetchall()
                 self._now = {oid: _Columns.read(text) for oid, text in found}
-            before, now = self._before.get(relation.oid), self._now.get(relation.oid)
+            before, now = self._before.get(table), self._now.get(table)
             self._layouts[relation] = None if before is None or now is None else before.layout(relation, now)
         return self._layouts[relation]
 
@@ -308,194 +315,3 @@ def lsn_of(place: int) -> str:
 
 def _timestamp(microseconds: int) -> bytes:
     return (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=microseconds)).isoformat().encode()
-
-
-# ── install ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def prepare(connection: Connection, fault: str) -> None:
-    """What capture by the log notes, and functions that know of it."""
-    connection.execute(TABLES)
-    connection.execute(FAULT)
-    connection.execute(fault)
-
-
-def create_publication(connection: Connection) -> None:
-    """Before the slot, which decodes nothing of a publication that came after it. Transactions that only say that they
-    are parts of a global one have a place in the log as well."""
-    server = connection.info.server_version
-    options = "publish_via_partition_root = true" + (", publish_generated_columns = stored" if server >= 180000 else "")
-    name = sql.Identifier(PUBLICATION)
-    if not connection.execute("SELECT FROM pg_publication WHERE pubname = %s", [PUBLICATION]).rowcount:
-        create = "CREATE PUBLICATION {} FOR TABLE headwater.parts WITH (" + options + ")"
-        connection.execute(sql.SQL(create).format(name))
-    told = "SELECT FROM pg_publication_tables WHERE pubname = %s AND schemaname = 'headwater' AND tablename = 'parts'"
-    if not connection.execute(told, [PUBLICATION]).rowcount:
-        connection.execute(sql.SQL("ALTER PUBLICATION {} ADD TABLE headwater.parts").format(name))
-
-
-def publish(connection: Connection, oid: int, table: sql.Composable) -> None:
-    """In the transaction that keeps writers of the table out: from its commit on, the log tells whole old rows."""
-    create_publication(connection)
-    connection.execute(
-        "INSERT INTO headwater.logged SELECT oid, relreplident, '[]', 0 FROM pg_class WHERE oid = %s", [oid]
-    )
-    _unpublish(connection, oid, table)
-    connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(table))
-    add = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(PUBLICATION), table)
-    connection.execute(add)
-    connection.execute(
-        "UPDATE headwater.logged AS g SET publication = p.oid FROM pg_publication_rel AS p JOIN pg_publication AS b"
-        " ON b.oid = p.prpubid WHERE b.pubname = %s AND p.prrelid = g.oid AND g.oid = %s",
-        [PUBLICATION, oid],
-    )
-
-
-def begin_slot(connection: Connection) -> None:
-    """After the publication is there, and before a position is. Waits for transactions that are under way."""
-    state = connection.execute(_STATE).fetchone()
-    if state is not None and state[2] and not state[3] and state[4]:
-        return
-    connection.execute("DELETE FROM headwater.log")  # what it was is of no use: tables that relied on it have a gap
-    connection.execute(
-        sql.SQL("ALTER PUBLICATION {} SET (publish = 'insert, update, delete, truncate')").format(
-            sql.Identifier(PUBLICATION)
-        )
-    )
-    row = connection.execute("SELECT oid::bigint FROM pg_database WHERE datname = current_database()").fetchone()
-    assert row is not None
-    slot = f"headwater_{row[0]}"
-    connection.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot]
-    )
-    connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
-    connection.execute(
-        "INSERT INTO headwater.log SELECT s.slot_name, s.confirmed_flush_lsn, p.xmin FROM pg_replication_slots AS s,"
-        " pg_publication AS p WHERE s.slot_name = %s AND p.pubname = %s",
-        [slot, PUBLICATION],
-    )
-
-
-def note_columns(connection: Connection, oids: Sequence[int]) -> None:
-    for oid, columns in connection.execute(_COLUMNS).fetchall():
-        if oid in oids:
-            connection.execute("UPDATE headwater.logged SET columns = %s WHERE oid = %s", [columns, oid])
-
-
-def forget(connection: Connection, oid: int) -> None:
-    """The table is not captured this way any longer; its replica identity is what it was."""
-    row = connection.execute(
-        "SELECT g.was::text, n.nspname::text, c.relname::text FROM headwater.logged AS g"
-        " LEFT JOIN pg_class AS c ON c.oid = g.oid LEFT JOIN pg_namespace AS n ON n.oid = c.relnamespace"
-        " WHERE g.oid = %s",
-        [oid],
-    ).fetchone()
-    if row is None:
-        return
-    was, schema, table = row
-    connection.execute("DELETE FROM headwater.logged WHERE oid = %s", [oid])
-    if table is None:
-        return
-    name = sql.Identifier(schema, table)
-    _unpublish(connection, oid, name)
-    before = {"d": "DEFAULT", "n": "NOTHING"}.get(was)
-    if before is not None:  # an index that was its identity may be gone; FULL serves who relied on it as well
-        connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY " + before).format(name))
-
-
-def _unpublish(connection: Connection, oid: int, table: sql.Composable) -> None:
-    published = connection.execute(
-        "SELECT FROM pg_publication_rel AS p JOIN pg_publication AS b ON b.oid = p.prpubid"
-        " WHERE b.pubname = %s AND p.prrelid = %s",
-        [PUBLICATION, oid],
-    ).rowcount
-    if published:
-        connection.execute(sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(sql.Identifier(PUBLICATION), table))
-
-
-def abandon(connection: Connection) -> None:
-    """What a capture that must not be used left beside its schema."""
-    connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(PUBLICATION)))
-    connection.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
-        " AND slot_name = 'headwater_' || (SELECT oid FROM pg_database WHERE datname = current_database())"
-    )
-
-
-def end_slot(connection: Connection) -> list[str]:
-    """When no table is captured this way any longer."""
-    row = connection.execute("SELECT to_regclass('headwater.log') IS NOT NULL").fetchone()
-    if not (row and row[0]) or is_used(connection):
-        return []
-    found = connection.execute("SELECT slot FROM headwater.log").fetchall()
-    connection.execute("DELETE FROM headwater.log")
-    connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(PUBLICATION)))
-    for (slot,) in found:
-        connection.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot]
-        )
-    return [f"dropped replication slot {slot}" for (slot,) in found]
-
-
-# ── whether it can be ────────────────────────────────────────────────────────────────────────────────────────────
-
-_ABLE = """
-SELECT current_setting('wal_level'), r.rolsuper OR r.rolreplication
-       OR EXISTS (SELECT FROM pg_roles AS m WHERE m.rolname IN ('rds_replication', 'azure_replication')
-            AND pg_has_role(m.oid, 'MEMBER')),
-       current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_replication_slots),
-       has_database_privilege(current_database(), 'CREATE'), pg_is_in_recovery()
-FROM pg_roles AS r WHERE r.rolname = current_user
-"""
-
-
-def unable(connection: Connection, oids: Sequence[int]) -> tuple[str, str] | None:
-    """Why the log cannot be used here for these tables, and what to do; None if it can."""
-    row = connection.execute(_ABLE).fetchone()
-    assert row is not None
-    level, may, free, create, recovering = row
-    role = connection.info.user
-    if recovering:
-        return "the server is a standby", "connect to the primary"
-    if level != "logical":
-        return f"wal_level is {level}", "ALTER SYSTEM SET wal_level = logical, and a restart of the server"
-    if not may:
-        return f"the role {role} may not use replication slots", f'ALTER ROLE "{role}" REPLICATION'
-    if free < 1 and not is_used(connection):
-        return "all replication slots are taken", "raise max_replication_slots, and restart the server"
-    if not create:
-        return f"the role {role} may not create a publication", f'GRANT CREATE ON DATABASE … TO "{role}"'
-    return _unfit(connection, oids)
-
-
-def _unfit(connection: Connection, oids: Sequence[int]) -> tuple[str, str] | None:
-    generated = "" if connection.info.server_version >= 180000 else (
-        " WHEN EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attgenerated = 's' AND NOT"
-        " a.attisdropped) THEN 'has generated columns, which the log of this version does not tell'"
-    )  # fmt: skip
-    found = connection.execute(
-        "SELECT c.oid::regclass::text, CASE WHEN c.relkind = 'p' THEN 'is partitioned'"
-        " WHEN NOT pg_has_role(c.relowner, 'USAGE') THEN 'is not owned by the role ' || current_user" + generated +
-        " END FROM pg_class AS c WHERE c.oid = ANY (%s::oid[]) ORDER BY 1",
-        [list(oids)],
-    )  # fmt: skip
-    for name, why in found:
-        if why is not None:
-            return f"{name} {why}", 'capture = "triggers" for this source, or make the role an owner of the table'
-    return None
-
-
-def keeps_without_limit(connection: Connection) -> bool:
-    row = connection.execute("SELECT current_setting('max_slot_wal_keep_size') = '-1'").fetchone()
-    return bool(row and row[0])
-
-
-def held_bytes(connection: Connection) -> int | None:
-    """How much of its log the server keeps for us; None where nothing is captured this way."""
-    if not is_used(connection):
-        return None
-    row = connection.execute(
-        "SELECT (pg_current_wal_lsn() - s.restart_lsn)::bigint FROM headwater.log AS l"
-        " JOIN pg_replication_slots AS s ON s.slot_name = l.slot"
-    ).fetchone()
-    return None if row is None else row[0]

@@ -25,6 +25,7 @@ from headwater.model.source import SourceSpec
 from headwater.sources.postgres import log as server_log
 from headwater.sources.postgres.connection import Connection
 from headwater.sources.postgres.parts import PARTS
+from headwater.sources.postgres.script import Do
 from headwater.sources.postgres.snapshot import Snapshot, life_of
 from headwater.sources.postgres.sql import alive, fresh, snapshot
 from headwater.sources.postgres.triggers import changes_table
@@ -132,9 +133,9 @@ def _forget(connection: Connection, logs: Sequence[tuple[int, sql.Composable]], 
     return gone
 
 
-def remember_witnesses(connection: Connection, oid: int) -> None:
+def remember_witnesses(do: Do, oid: int) -> None:
     """Before a change table is dropped: any position not yet let go may have one of its changes as its witness."""
-    connection.execute(
+    do(
         sql.SQL(
             "INSERT INTO headwater.witnesses SELECT DISTINCT ON (xid) {}::oid, id, xid, at, seen FROM {}"
             " ORDER BY xid, id DESC"

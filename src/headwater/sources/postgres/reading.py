@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,7 +14,7 @@ from psycopg import sql
 from headwater.model.errors import HeadwaterError, ValueUnfit
 from headwater.model.names import TableName
 from headwater.model.source import UNFIT
-from headwater.sources.postgres import life
+from headwater.sources.postgres import life, log_limit
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection, ConnectionPool
 from headwater.sources.postgres.csv import Misfit, misfit_advice, read_csv, read_csv_with_misfits, shortened
@@ -27,6 +28,7 @@ _TRIES = 4
 
 READ = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
 READ_ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+PROBING = "; SET LOCAL enable_seqscan = off"
 
 T = TypeVar("T")
 
@@ -45,10 +47,17 @@ class ByLog(Exception):
 
 
 class Reader:
-    def __init__(self, connections: ConnectionPool, known: KnownTables) -> None:
-        self._connections = connections
+    def __init__(self, connections: ConnectionPool, known: KnownTables, log_limit: int | None = None) -> None:
+        self._connections, self._log_limit = connections, log_limit
         self.known = known
         self.log = Log(connections)
+
+    def move(self, upto: str | None, idle: Connection | None = None) -> bool:
+        """Have the log told up to there (`log.py`), unless it has grown too long to be waited for (`log_limit.py`)."""
+        if not self.log.knows(upto):
+            with contextlib.nullcontext(idle) if idle is not None else self._connections.borrow() as connection:
+                log_limit.guard(connection, self._log_limit)
+        return self.log.move(upto, idle)
 
     def anew(self, names: Sequence[TableName], work: Callable[[Connection], T]) -> T:
         """The work, done again if the tables turn out to be in another shape than they were taken for."""
@@ -95,7 +104,7 @@ class Reader:
                     self.known.forget(list(named))
                     continue
             if shown is not None and isinstance(asked.statement, AsOf):
-                self.log.move(lsn)
+                self.move(lsn)
                 with self._connections.borrow() as connection:  # if it has moved now, whoever asks must ask again
                     self.begin(connection, READ + settings, list(tables.values()))
                     yield from self._told(connection, asked.statement.since(shown.text), asked, tables)

@@ -316,10 +316,17 @@ def fault_with_log() -> str:
         END IF;
     END IF;
     wanted := CASE WHEN EXISTS (SELECT FROM headwater.logged AS g WHERE g.oid = captured)
-        THEN ARRAY['headwater_truncate'] WHEN found.relkind ="""
+        THEN CASE found.relkind WHEN 'p' THEN ARRAY[]::text[] ELSE ARRAY['headwater_truncate'] END
+        WHEN found.relkind ="""
     body = _FAULTS[start:].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
     assert trigger + " WHEN 'p' THEN" in body
-    return body.replace(trigger + " WHEN 'p' THEN", log + " 'p' THEN", 1)
+    parts = "    RETURN CASE WHEN found.relkind = 'p' THEN headwater.fault_of_partitions(captured) END;"
+    logged = """    IF found.relkind = 'p' AND EXISTS (SELECT FROM headwater.logged AS g WHERE g.oid = captured) THEN
+        RETURN headwater.fault_of_logged_partitions(captured);
+    END IF;
+"""
+    assert parts in body
+    return body.replace(trigger + " WHEN 'p' THEN", log + " 'p' THEN", 1).replace(parts, logged + parts, 1)
 
 
 def statements() -> list[str]:

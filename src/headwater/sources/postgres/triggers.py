@@ -183,22 +183,23 @@ def capture_statements(
         old=many(-1, "headwater_old"),
     )
     made = [sql.SQL(_CHANGES).format(changes=changes), body]
-    if logged:
+    if logged and leaves is None:
         return [*made, *_triggers(oid, table, _TRUNCATE_TRIGGERS)]
+    if logged:
+        return [*made, *(t for leaf in leaves or () for t in truncate_trigger(oid, leaf))]
     if leaves is None:
         return [*made, *_triggers(oid, table, _STATEMENT_TRIGGERS | _TRUNCATE_TRIGGERS)]
     return [*made, *_triggers(oid, table, _ROW_TRIGGERS), *(t for leaf in leaves for t in truncate_trigger(oid, leaf))]
 
 
-def row_triggers(oid: int, table: sql.Composable) -> list[sql.Composed]:
-    """What tells the rows that an ordinary table's statements write."""
-    return _triggers(oid, table, _STATEMENT_TRIGGERS)
+def row_triggers(oid: int, table: sql.Composable, parted: bool) -> list[sql.Composed]:
+    """What tells the rows that statements write, of a table with partitions or without."""
+    return _triggers(oid, table, _ROW_TRIGGERS if parted else _STATEMENT_TRIGGERS)
 
 
 def drop_row_triggers(table: sql.Composable) -> list[sql.Composed]:
-    return [
-        sql.SQL("DROP TRIGGER IF EXISTS {} ON {}").format(sql.Identifier(name), table) for name in _STATEMENT_TRIGGERS
-    ]
+    names = (*_STATEMENT_TRIGGERS, *_ROW_TRIGGERS)
+    return [sql.SQL("DROP TRIGGER IF EXISTS {} ON {}").format(sql.Identifier(name), table) for name in names]
 
 
 def truncate_trigger(oid: int, leaf: sql.Composable) -> list[sql.Composed]:

@@ -8,6 +8,7 @@ it tells NULL (nothing) from the empty text (a pair of quotes).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -78,6 +79,11 @@ def arrow_type(base: str, modifier: int, is_enum: bool) -> pa.DataType | None:
     if scale > 38:
         return None
     return pa.decimal128(min(max(precision, scale), 38), scale)
+
+
+def fields_of(columns: Sequence[PgColumn]) -> list[tuple[str, pa.DataType]]:
+    """As an Arrow schema is made of them."""
+    return [(c.name, c.type) for c in columns]
 
 
 def output(reference: sql.Composable, column: PgColumn) -> sql.Composable:
