@@ -28,12 +28,28 @@ from headwater.storage import Storage
 log = logging.getLogger(__name__)
 
 
+class _Ours(logging.Handler):
+    """What the web server says goes where we log, and never to anybody's screen."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if log.isEnabledFor(record.levelno):
+            log.handle(record)
+
+
+def _quiet() -> None:
+    servers = logging.getLogger("uvicorn")
+    if not any(isinstance(handler, _Ours) for handler in servers.handlers):
+        servers.addHandler(_Ours())
+        servers.propagate = False
+
+
 class OpenHub:
     """Serving in a thread of its own until closed."""
 
     def __init__(self, hub: Hub, settings: HubSettings, listening: socket.socket) -> None:
         import uvicorn
 
+        _quiet()
         config = uvicorn.Config(
             hub.app(), log_config=None, access_log=False, lifespan="off", server_header=False, date_header=False,
             timeout_keep_alive=75, h11_max_incomplete_event_size=64 * 1024,
