@@ -50,12 +50,15 @@ def told(now: RunSnapshot) -> dict[str, Any]:
             "since": s.since,
             "numbered": s.numbered,
             "lag": s.lag,
+            "transactions": s.transactions,
         }
         for s in now.sources
     }
     return {
         "at": now.at,
         "numbered": now.numbered,
+        "totals": as_builtins(now.totals),
+        "load": None if now.load is None else as_builtins(now.load),
         "sources": sources,
         "views": [as_builtins(manager) for manager in now.managers],
         "groups": [as_builtins(group) for group in now.groups],
