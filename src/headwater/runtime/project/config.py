@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from headwater.model.errors import ConfigError, UnknownName
-from headwater.model.names import CLOCK, SourceName
+from headwater.model.names import CLOCK, SourceName, ViewName
 from headwater.model.source import SourceSpec
 from headwater.runtime.project.settings import (
     SECTIONS,
@@ -31,6 +31,7 @@ from headwater.runtime.project.settings import (
     settings,
 )
 from headwater.runtime.project.source_config import VARIABLE, source_spec
+from headwater.runtime.project.view_config import freshness_targets
 
 FILE = "headwater.toml"
 _PRESENT = re.compile(r"\b(now\s*\(|current_date\b|current_timestamp\b|curdate\s*\()", re.IGNORECASE)
@@ -64,6 +65,8 @@ class Config:
     groups: int = _VIEWS.groups
     spark_master: str = _SPARK.master
     spark_options: Mapping[str, str] = field(default_factory=dict)
+    freshness: Mapping[ViewName, float] = field(default_factory=dict)
+    """How fresh views are wanted, in seconds from commit to visible."""
 
     @property
     def unasked(self) -> frozenset[SourceName]:
@@ -95,6 +98,8 @@ def load_config(start: Path | str = ".") -> Config:
     for section in raw:
         if section not in (*SECTIONS, "sources"):
             raise UnknownName("section", section, [*SECTIONS, "sources"], f"in {path}")
+    views_of = _table(raw, "views", path)
+    targets = freshness_targets({name: views_of.pop(name) for name in _views_named(views_of)}, path)
     found: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for setting in settings():
         given = _table(raw, setting.section, path)
@@ -115,7 +120,7 @@ def load_config(start: Path | str = ".") -> Config:
     sources = _sources(raw, path)
     if _mention_the_present(views):
         sources.setdefault(CLOCK, clock_spec(values.get("tick_seconds", _RUN.tick_seconds)))
-    return Config(folder=folder, sources=sources, warehouse=warehouse, views=views, **values)
+    return Config(folder=folder, sources=sources, warehouse=warehouse, views=views, freshness=targets, **values)
 
 
 def clock_spec(seconds: float) -> SourceSpec:
@@ -140,6 +145,11 @@ def _table(raw: Mapping[str, Any], section: str, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"{section!r} in {path} is not a section", f"write [{section}]")
     return value
+
+
+def _views_named(section: Mapping[str, Any]) -> list[str]:
+    """What [views] says of single views: its tables."""
+    return [name for name, value in section.items() if isinstance(value, dict)]
 
 
 def _checked(setting: Setting, value: Any, path: Path) -> Any:

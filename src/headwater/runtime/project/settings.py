@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
+from headwater.runtime.project.view_config import SETTINGS as OF_A_VIEW
+
 
 class WarehouseSettings(Struct, frozen=True):
     """[warehouse]"""
@@ -187,6 +189,16 @@ def reference() -> str:
             kind = s.kind.replace("|", "\\|")
             about = " ".join(part for part in (s.about, means, f"`{s.example}`" if s.example else "") if part)
             lines.append(f"| `{s.name}` | {kind}{least} | {default} | {about} |")
+    lines += [
+        "",
+        "## [views.NAME]",
+        "",
+        "What is wanted of one view.",
+        "",
+        "| setting | type | |",
+        "| --- | --- | --- |",
+    ]
+    lines += [f'| `{name}` | a span of time: "5 s", "500 ms", "2 min" | {about} |' for name, about in OF_A_VIEW.items()]
     return "\n".join(lines) + "\n"
 
 
