@@ -14,13 +14,14 @@ from rich.live import Live
 from rich.text import Text
 
 from headwater.cli.options import HERE, Json, Project, Strict
-from headwater.cli.reading import duration, reasons, short, state
+from headwater.cli.reading import reasons, short, state
 from headwater.cli.rows import write_lines
 from headwater.cli.screen import grid, plain, results, said
 from headwater.cli.values import to_json
 from headwater.cli.vut import draw_groups
 from headwater.model.errors import UsageError
 from headwater.runtime.project.secrets import without_secrets
+from headwater.runtime.reading.values import duration
 
 if TYPE_CHECKING:
     from headwater.api import Warehouse
