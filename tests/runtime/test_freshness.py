@@ -53,6 +53,15 @@ def test_a_new_view_did_not_wait_for_what_it_was_loaded_with() -> None:
     assert fresh.of(SLOW).since == 1.0  # type: ignore[union-attr]
 
 
+def test_what_happened_while_nothing_ran_has_waited() -> None:
+    fresh = Freshness()
+    fresh.begin(cut(fast=3))
+    fresh.took_in(Seq(9), {A: 100.0})
+    assert fresh.of(FAST).since == 100.0  # type: ignore[union-attr]
+    fresh.shown(cut(fast=9), now=700.0)
+    assert fresh.of(FAST).last == 600.0  # type: ignore[union-attr]
+
+
 def test_a_halted_view_holds_nothing_back() -> None:
     fresh = Freshness()
     fresh.shown(cut(fast=0, slow=0), now=0.0)

@@ -25,6 +25,7 @@ from headwater.algebra.relations import (
     walk,
 )
 from headwater.algebra.spoken import called, in_words, short
+from headwater.algebra.view import ViewDefinition
 
 
 def draw(root: Relation) -> list[str]:
@@ -104,3 +105,38 @@ def _ordered(call: WindowCall, called: Mapping[Name, str]) -> str:
         return ""
     said = [in_words(e, called) for e in call.order] + (["then all columns"] if call.ties else [])
     return f" by {', '.join(said)}"
+
+
+def draw_block(view: ViewDefinition) -> list[str]:
+    """A view that is one join, perhaps grouped, in the same manner: each table joined to those before it."""
+    lines, depth = list[str](), 0
+    if view.aggregation is not None:
+        keys = ", ".join(k.expression.replace("`", "") for k in view.aggregation.keys) or "everything"
+        lines, depth = [f"groups by {keys}" if view.aggregation.calls else f"DISTINCT {keys}"], 1
+    for condition in view.residual:
+        lines.append(f"{_indent(depth)}keeps rows where {short(condition.replace('`', ''))}")
+        depth += 1
+    for number in range(len(view.occurrences) - 1, -1, -1):
+        table = view.occurrences[number]
+        only = f", only {' and '.join(map(str, table.conditions))}" if table.conditions else ""
+        said = short(f"{table.table} ({', '.join(table.columns)}){only}")
+        on = [
+            f"{_column(view, e.left)} = {_column(view, e.right)}"
+            for e in view.equalities
+            if max(e.left[0], e.right[0]) == number
+        ]
+        if number:
+            lines.append(
+                f"{_indent(depth)}JOIN on {' and '.join(on)}" if on else f"{_indent(depth)}JOIN, each with each"
+            )
+            depth += 1
+        lines.append(f"{_indent(depth)}{said}")
+    return lines
+
+
+def _indent(depth: int) -> str:
+    return "   " * (depth - 1) + "└─ " if depth else ""
+
+
+def _column(view: ViewDefinition, side: tuple[int, str]) -> str:
+    return f"{view.occurrences[side[0]].alias}.{side[1]}"

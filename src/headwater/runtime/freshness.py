@@ -64,10 +64,15 @@ class Freshness:
             self._rounds.popleft()
             self._gone += 1
 
-    def shown(self, cut: Cut, now: float) -> None:
-        """A cut became visible."""
+    def begin(self, cut: Cut) -> dict[ViewName, ViewState]:
+        """What a cut shows; a run begins with the last one of the run before."""
         live = {name: state for name, state in cut.views.items() if state.state == "live"}
         self._views = {name: self._views.get(name) or self._new(state) for name, state in live.items()}
+        return live
+
+    def shown(self, cut: Cut, now: float) -> None:
+        """A cut became visible."""
+        live = self.begin(cut)
         for name, state in live.items():
             self._advance(self._views[name], state.seq, now)
         done = min((view.next for view in self._views.values()), default=self._gone + len(self._rounds))

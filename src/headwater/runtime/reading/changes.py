@@ -75,7 +75,7 @@ def changes(
         state = cut.views.get(name)
         if state is None:
             raise HistoryGone(f"view {name} is not maintained any more", "'headwater status' shows those that are")
-        _check(name, state, told, folder)
+        check_after(name, state, told, folder)
         while told < state.seq:
             upto = min(state.seq, told + STRETCH)
             yield from stretch(project.storage, name, state, told, upto)
@@ -83,6 +83,19 @@ def changes(
         if not follow:
             return
         wait(LOOK_SECONDS)
+
+
+def change_json(change: Change) -> dict[str, Any]:
+    """A change as programs read it."""
+    return {
+        "view": change.view,
+        "seq": change.seq,
+        "transactions": [
+            {"source": t.source, "transaction": t.transaction, "committed_at": t.committed_at, "global": t.global_id}
+            for t in change.transactions
+        ],
+        "changes": [{"count": count, "row": row} for count, row in change.rows],
+    }
 
 
 def newest(project: Project, view: str, most: int) -> int:
@@ -131,7 +144,8 @@ def _transactions(storage: Storage, rows: pa.Table) -> dict[int, list[Transactio
     return found
 
 
-def _check(name: ViewName, state: ViewState, told: int, folder: str) -> None:
+def check_after(name: str, state: ViewState, told: int, folder: str) -> None:
+    """Refuse to go on after `told` where what came then is not kept any more, or was another load (`folder`) of it."""
     if told > state.seq and state.folder == folder:
         raise HistoryGone(f"view {name} has no state {told} yet", f"the newest one is {state.seq}")
     if state.folder != folder or told < state.horizon:
