@@ -125,15 +125,27 @@ def _all(found: Status) -> RenderableType:
 def _views(found: Status) -> RenderableType:
     running = found.running is not None
     more = ("computed", "waits for") if running else ("history from",)
-    table = grid("view", "state", "seq", *more, "rows", "level", numbers=("seq", "rows", "computed", "history from"))
+    aims = any(view.target is not None for view in found.views)
+    numbers = ("seq", "rows", "computed", "history from", "freshness")
+    table = grid("view", "state", "seq", *more, *(("freshness",) if aims else ()), "rows", "level", numbers=numbers)
     for view in found.views:
         computed = "" if view.computed is None else f"{view.computed:,}"
         extra = [computed, said(waits(view))] if running else [f"{view.horizon:,}"]
         rows = "many" if view.rows is None else f"{view.rows:,}"
-        table.add_row(plain(view.name), state(view.state), f"{view.seq:,}", *extra, rows, kind(view))
+        lag = [] if not aims else [_freshness(view)]
+        table.add_row(plain(view.name), state(view.state), f"{view.seq:,}", *extra, *lag, rows, kind(view))
     if any(view.rows is None for view in found.views):
         return Group(table, Text("many: over a million; --rows counts them", "dim"))
     return table
+
+
+def _freshness(view: ViewStatus) -> Text:
+    """How far behind it is, against its target."""
+    if view.target is None:
+        return Text("" if view.lag_seconds is None else duration(view.lag_seconds))
+    lag = "?" if view.lag_seconds is None else duration(view.lag_seconds)
+    late = view.lag_seconds is not None and view.lag_seconds > view.target
+    return Text(f"{lag} / {duration(view.target)}", "yellow" if late else "")
 
 
 def _kept(found: Status) -> list[Text]:

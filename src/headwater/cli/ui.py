@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import threading
 from typing import Annotated
 
 import typer
@@ -18,7 +21,13 @@ LOOPBACK = "127.0.0.1"
 PORT = 7411
 
 
-def ui(host: Host = LOOPBACK, port: Port = PORT, project: Project = HERE, as_json: Json = False) -> None:
+def ui(
+    host: Host = LOOPBACK,
+    port: Port = PORT,
+    attached: Annotated[bool, typer.Option("--attached", hidden=True, help="End when standard input does.")] = False,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
     """The live page: health, map, painting, time travel, queries, freshness and trust, in a browser.
 
     Works while 'headwater run' runs and while nothing does; it reads the warehouse and what the run tells, asks no
@@ -36,6 +45,8 @@ def ui(host: Host = LOOPBACK, port: Port = PORT, project: Project = HERE, as_jso
 
     opened = Opened(load_config(project))
     opened.cut(create=True)  # a warehouse that cannot be read is told of here
+    if attached:
+        threading.Thread(target=_end_with_input, name="headwater-attached", daemon=True).start()
 
     def ready(address: Address) -> None:
         if as_json:
@@ -46,3 +57,10 @@ def ui(host: Host = LOOPBACK, port: Port = PORT, project: Project = HERE, as_jso
             messages().print("[dim]Ctrl-C stops it; nothing else stops with it[/]")
 
     serve(opened, host, port, token_for(host, os.environ.get(TOKEN_VARIABLE)), ready)
+
+
+def _end_with_input() -> None:
+    """Whoever started us has gone."""
+    while sys.stdin.read(4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -13,7 +13,7 @@ import hmac
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -70,7 +70,8 @@ class Door:
         query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         if scope["method"] == "GET" and any(name == "token" and self._fits(value) for name, value in query):
             rest = urlencode([pair for pair in query if pair[0] != "token"])
-            response = RedirectResponse(f"{scope['path']}?{rest}" if rest else scope["path"], status_code=303)
+            path = "/" + quote(scope["path"]).lstrip("/")  # two slashes would name another site
+            response = RedirectResponse(f"{path}?{rest}" if rest else path, status_code=303)
             secure = scope.get("scheme") == "https"
             response.set_cookie(COOKIE, self.token, httponly=True, samesite="strict", secure=secure, path="/")
             return response

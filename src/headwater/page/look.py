@@ -16,13 +16,15 @@ from headwater.model.errors import HistoryGone
 from headwater.model.names import SourceName, ViewName
 from headwater.runtime.project.about import About, read_about
 from headwater.runtime.project.project import Project
-from headwater.runtime.report import read_report
+from headwater.runtime.report import FILE, parse_report
 from headwater.warehouse.cuts import Cut, Moment
 from headwater.warehouse.lease import Record
 from headwater.warehouse.lock import holder
 from headwater.warehouse.verdicts import Verdict, VerdictLog
 
 FRESH_SECONDS = 0.1
+SAME_SECONDS = 5.0
+"""What has not changed is looked at anew all the same: some of it grows old."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,13 @@ class Look:
         self._verdicts = VerdictLog(project.storage)
         self._abouts: dict[str, About | None] = {}
         self._now: Now | None = None
+        self._looked, self._seen = 0.0, tuple[Any, ...]()
 
     def now(self) -> Now:
+        """The same value as before where nothing has happened."""
         with self._lock:
-            if self._now is None or time.time() - self._now.at > FRESH_SECONDS:
-                self._now = self._take()
+            if self._now is None or time.monotonic() - self._looked > FRESH_SECONDS:
+                self._now, self._looked = self._take(self._now), time.monotonic()
             return self._now
 
     def moments(self, most: int) -> list[Moment]:
@@ -81,12 +85,17 @@ class Look:
         with self._lock:
             return self.project.cuts.since(number, most)
 
-    def _take(self) -> Now:
+    def _take(self, before: Now | None) -> Now:
         storage = self.project.storage
-        cut, running = self.project.cut(create=True), holder(storage)
-        report = (read_report(storage) or {}) if running is not None else {}
+        cut, running, verdicts = self.project.cut(create=True), holder(storage), self._verdicts.all()
+        told = (storage.get(FILE) or b"") if running is not None else b""
+        seen = (cut, running, verdicts, told)
+        if before is not None and seen == self._seen and time.time() - before.at < SAME_SECONDS:
+            return before
+        self._seen = seen
+        report = parse_report(told, storage.uri(FILE)) if told else {}
         abouts = {name: self._about(state.folder) for name, state in cut.views.items()}
-        return Now(time.time(), cut, running, report, self._verdicts.all(), abouts)
+        return Now(time.time(), cut, running, report, verdicts, abouts)
 
     def _about(self, folder: str) -> About | None:
         if folder not in self._abouts:

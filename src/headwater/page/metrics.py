@@ -9,17 +9,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from headwater.model.errors import UsageError
 from headwater.model.names import ViewName
-from headwater.page.look import Now
+from headwater.page.listening import listen
+from headwater.page.look import Look, Now
 from headwater.runtime.freshness import BOUNDS
 from headwater.runtime.project.config import Config
+from headwater.runtime.project.project import Project
 from headwater.runtime.reading.health import age_told
 from headwater.storage import Storage
 from headwater.warehouse.changes import open_changelog
@@ -75,6 +79,27 @@ class Facts(Collector):
     def collect(self) -> Iterable[Metric]:
         now = self._look()
         yield from metrics(now, self._config, self._stored.of(now) if self._stored is not None else {})
+
+
+@contextmanager
+def serving_metrics(project: Project, where: str) -> Iterator[str]:
+    """Serve /metrics at [HOST:]PORT, on this machine unless a host is named, while the block lasts; its address."""
+    host, _, port = where.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not port.isdecimal() or int(port) > 65535:
+        raise UsageError(
+            f"{where!r} is no port", "give a number, such as 9464, or an address and a number: 0.0.0.0:9464"
+        )
+    listen(host, int(port)).close()  # who has it is said better there
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Facts(Look(project).now, project.config, StoredBytes(project.storage)))
+    server, _ = start_http_server(int(port), host, registry)
+    try:
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def exposition(look: Callable[[], Now], config: Config, stored: StoredBytes | None = None) -> bytes:

@@ -15,6 +15,7 @@ import asyncio
 import csv
 import io
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,7 @@ from headwater.page import cells
 from headwater.page.detail import Sizes, detail
 from headwater.page.freshness import Past, of_view
 from headwater.page.guard import Door, Guard
-from headwater.page.look import Look, maintained
+from headwater.page.look import Look, Now, maintained
 from headwater.page.metrics import CONTENT_TYPE, StoredBytes, exposition
 from headwater.page.overview import overview, patch
 from headwater.page.painting import painting
@@ -64,9 +65,9 @@ STRETCH = 2_000
 _STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
-def application(project: Project, token: str = "") -> Starlette:
-    """The page of one project."""
-    page = _Page(project)
+def application(project: Project, token: str = "", closing: threading.Event | None = None) -> Starlette:
+    """The page of one project. Streams end when `closing` is set."""
+    page = _Page(project, closing or threading.Event())
     routes = [
         Route("/", page.index),
         Route("/api/overview", page.overview),
@@ -92,9 +93,11 @@ def application(project: Project, token: str = "") -> Starlette:
 class _Page:
     """What all requests share."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, closing: threading.Event) -> None:
+        self._closing = closing
         self._look = Look(project)
         self._sizes, self._past = Sizes(project.storage), Past(self._look)
+        self._made: tuple[Now, dict[str, Any]] | None = None
         self._stored, self._limits = StoredBytes(project.storage), Limits()
 
     async def index(self, request: Request) -> Response:
@@ -151,15 +154,19 @@ class _Page:
         return _json({**cells.table(rows), "more": more, "limit": limits.rows, "states": states})
 
     def _overview(self) -> dict[str, Any]:
-        return overview(self._look.now(), self._look.project.config)
+        """Made once for every look, however many watch."""
+        now = self._look.now()
+        if self._made is None or self._made[0] is not now:
+            self._made = (now, overview(now, self._look.project.config))
+        return self._made[1]
 
     async def events(self, request: Request) -> Response:
         async def told() -> AsyncIterator[bytes]:
             known: dict[str, Any] = {}
             quiet = 0.0
-            while True:
+            while not self._closing.is_set():
                 found = await anyio.to_thread.run_sync(self._overview)
-                changed = patch(known, found) if known else found
+                changed = found if not known else patch(known, found) if found is not known else {}
                 if changed:
                     yield _event("patch" if known else "whole", {**changed, "now": self._look.now().at})
                     quiet = 0.0
@@ -186,7 +193,7 @@ class _Page:
         async def told() -> AsyncIterator[bytes]:
             at, quiet = begin, 0.0
             yield b": changes follow\n\n"
-            while True:
+            while not self._closing.is_set():
                 try:
                     found, at = await anyio.to_thread.run_sync(partial(self._stretch, name, at, folder))
                 except HeadwaterError as error:

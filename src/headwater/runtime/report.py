@@ -22,7 +22,11 @@ SECONDS = 1.0
 def read_report(storage: Storage) -> dict[str, Any] | None:
     """The newest report, None if nothing runs or has run."""
     text = storage.get(FILE)
-    return None if text is None else decode(text, dict[str, Any], storage.uri(FILE))
+    return None if text is None else parse_report(text, storage.uri(FILE))
+
+
+def parse_report(text: bytes, name: str) -> dict[str, Any]:
+    return decode(text, dict[str, Any], name)
 
 
 class Report:

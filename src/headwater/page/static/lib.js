@@ -46,13 +46,25 @@ export async function ask(path, options) {
 // Data of an address, asked again when `key` changes; the old stays until the new is there.
 export function useData(path, key = "") {
   const [state, set] = useState({ data: null, error: null, path: null });
+  const asked = useRef({ path: null, busy: false, again: false, gone: false });
+  useEffect(() => () => { asked.current.gone = true; }, []);
   useEffect(() => {
-    let current = true;
-    if (!path) return undefined;
-    ask(path).then((r) => r.json()).then(
-      (data) => current && set({ data, error: null, path }),
-      (error) => current && set((s) => ({ ...s, error: error.error ? error : { error: "the page's server does not answer", fix: "is 'headwater ui' still running?" }, path })));
-    return () => { current = false; };
+    const mine = asked.current;
+    if (!path) return;
+    if (mine.busy && mine.path === path) { mine.again = true; return; } // one at a time, however often things change
+    const turn = () => {
+      mine.path = path; mine.busy = true; mine.again = false;
+      const done = (next) => {
+        if (mine.gone || mine.path !== path) return; // somebody asks for something else by now
+        mine.busy = false;
+        set(next);
+        if (mine.again) turn();
+      };
+      ask(path).then((r) => r.json()).then(
+        (data) => done({ data, error: null, path }),
+        (error) => done((s) => ({ ...s, path, error: error.error ? error : { error: "the page's server does not answer", fix: "is 'headwater ui' still running?" } })));
+    };
+    turn();
   }, [path, key]);
   return state;
 }
