@@ -123,4 +123,4 @@ def _late(view: ViewFacts) -> list[Finding]:
         what += f"; it waits for {without_secrets(view.waits)}"
     if not view.running:
         return [Finding("late", Grade.WARN, f"{what}; nothing maintains it", "run 'headwater run'")]
-    return [Finding("late", Grade.WARN, what, "the painting shows who waits for whom: 'headwater status --vut'")]
+    return [Finding("late", Grade.WARN, what, "'headwater status --vut' shows who waits for whom")]

@@ -1,6 +1,5 @@
 // Commit to visible over time: p50 and p99 of what each cut showed first, and how much that was.
 import { html, useState, useEffect, useRef, num, span, link, go, useData, age, Failure, useTick } from "../lib.js";
-import uPlot from "../vendor/uplot.js";
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -9,8 +8,11 @@ function Plot({ data, series, height, unit }) {
   const [dark, set] = useState(0);
   useEffect(() => { const media = matchMedia("(prefers-color-scheme: dark)"); const turn = () => set((n) => n + 1); media.addEventListener("change", turn); return () => media.removeEventListener("change", turn); }, []);
   const plot = useRef();
+  const [uPlot, setPlot] = useState(null);
+  useEffect(() => { import("../vendor/uplot.js").then((m) => setPlot(() => m.default)); }, []); // only here, and it is large
   const shape = JSON.stringify([series, dark]);
   useEffect(() => {
+    if (!uPlot) return undefined;
     const axis = { stroke: color("faint"), font: "12px Inter, system-ui", grid: { stroke: color("line"), width: 1 }, ticks: { show: false } };
     plot.current = new uPlot({
       width: box.current.clientWidth, height, cursor: { drag: { x: true, y: false }, points: { size: 6 } },
@@ -20,8 +22,8 @@ function Plot({ data, series, height, unit }) {
     }, data, box.current);
     const resize = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height }));
     resize.observe(box.current);
-    return () => { resize.disconnect(); plot.current.destroy(); };
-  }, [shape]);
+    return () => { resize.disconnect(); plot.current.destroy(); plot.current = null; };
+  }, [shape, uPlot]);
   useEffect(() => { if (plot.current) plot.current.setData(data); }, [data]);
   return html`<div class="plot" ref=${box}></div>`;
 }

@@ -6,7 +6,7 @@ const MANY = 8;
 
 function Group({ group, number }) {
   const turn = group.views.length > MANY ? "turn" : "";
-  return html`<section><div class="head"><h2>Group ${number}: ${group.sources.join(", ")}</h2><span class="note">${group.algorithm}; ${plural(group.waiting, "row")} waiting${group.committing ? `, ${group.committing} being committed` : ""}</span></div>
+  return html`<section><div class="head"><h2>Group ${number}: ${group.sources.slice(0, 6).join(", ")}${group.sources.length > 6 ? ` and ${num(group.sources.length - 6)} more` : ""}</h2><span class="note">${group.algorithm}; ${plural(group.waiting, "row")} waiting${group.committing ? `, ${group.committing} being committed` : ""}</span></div>
     ${!group.rows.length ? html`<p class="empty">Nothing waits: ${group.views.length === 1 ? "its view shows" : `its ${num(group.views.length)} views show`} the same transactions.</p>` : html`
     <div class="painting" tabindex="0" role="region" aria-label=${`view update table of group ${number}`}><table>
       <thead><tr><th class="number">transactions</th>${group.views.map((v) => html`<th class=${turn}>${v}</th>`)}<th class="number">waits</th><th>about</th></tr></thead>

@@ -18,7 +18,7 @@ export function Trust({ live }) {
     <p class="lead"><code>headwater verify</code> recomputes views from their sources as of exactly one cut and compares them row by row, while everything runs on. What it found is kept here.</p><${Failure} error=${error} /></section>
     ${views.length > 0 && html`<section><div class="scroll"><table><thead><tr><th>view</th><th>promises</th><th>last verified</th><th class="wide">history</th></tr></thead>
       <tbody>${views.map((v) => html`<tr key=${v.name}><td><a class="name" href=${link("map", v.name)}><${Dot} grade=${v.verdicts.length ? (v.verdicts.at(-1).ok ? "good" : "bad") : "idle"} />${v.name}</a></td>
-        <td><div>${v.level}${v.every > 1 ? `, every ${num(v.every)}` : ""}</div><div class="note">${v.promise}${v.gaps.length ? `; no states between ${v.gaps.map(([a, b]) => `${num(a)} and ${num(b)}`).join(", ")}` : ""}</div></td>
+        <td><div>${v.level}${v.every > 1 ? `, every ${num(v.every)}` : ""}</div><div class="note wide">${v.promise}${v.gaps.length ? `; no states between ${v.gaps.map(([a, b]) => `${num(a)} and ${num(b)}`).join(", ")}` : ""}</div></td>
         <td><${Verdict} view=${v} /></td>
         <td class="wide"><span class="verdicts">${v.verdicts.map((x) => html`<i class=${x.ok ? "" : "bad"} title=${told(x)}></i>`)}</span></td></tr>`)}</tbody></table></div></section>`}`;
 }
