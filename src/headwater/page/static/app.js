@@ -38,10 +38,12 @@ function App() {
     document.title = `${title} · ${state.live ? state.live.project : "Headwater"}`;
     const tab = document.querySelector(".parts [aria-current]");
     if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [key, Boolean(state.live)]);
+  useEffect(() => {
     if (first.current) { first.current = false; return; }
     scrollTo(0, 0);
     if (main.current) main.current.focus({ preventScroll: true });
-  }, [key, Boolean(state.live)]);
+  }, [key]);
   const { live } = state;
   return html`<div class="frame">
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); main.current.focus(); }}>to the content</a>

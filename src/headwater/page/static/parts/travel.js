@@ -20,7 +20,8 @@ export function Travel({ live, args }) {
   const [drag, setDrag] = useState(null);
   const [copied, setCopied] = useState(false);
   const shown = drag === null ? at : drag;
-  const { data, error } = useData(view ? `/api/travel?view=${encodeURIComponent(view.name)}&at=${at}` : null);
+  const asked = view ? `/api/travel?view=${encodeURIComponent(view.name)}&at=${at}` : null;
+  const { data, error, path } = useData(asked);
   const { data: cuts } = useData("/api/cuts", live.cut ? live.cut.number : 0);
   const to = (seq, replace = true) => go(link("travel", `${view.name}@${seq}`), replace);
   useEffect(() => { if (drag === null) return undefined; const timer = setTimeout(() => { to(drag); setDrag(null); }, 140); return () => clearTimeout(timer); }, [drag]);
@@ -28,6 +29,7 @@ export function Travel({ live, args }) {
   const low = view.horizon, high = Math.max(view.seq, view.horizon);
   const made = cuts && cuts.find((c) => c.seq >= shown);
   const current = data && data.view === view.name ? data : null;
+  const settled = current && path === asked && drag === null;
   const change = current && current.change;
   const here = change && change.seq === current.at;
   const added = change ? new Set(change.rows.filter((c) => c.count > 0).map((c) => JSON.stringify(c.row.map(([, v]) => v)))) : null;
@@ -37,8 +39,8 @@ export function Travel({ live, args }) {
     <div class="bar" style="margin-top:24px">
       <label>View <select value=${view.name} onChange=${(e) => go(link("travel", e.target.value))}>${live.views.map((v) => html`<option value=${v.name}>${v.name}</option>`)}</select></label>
       <label>Transaction <input type="number" min=${low} max=${high} value=${shown} onChange=${(e) => to(Math.min(high, Math.max(low, Number(e.target.value))), false)} style="width:9em" /></label>
-      <span class="bar end"><button disabled=${!current || current.previous_change === null} onClick=${() => to(current.previous_change, false)}>Previous change</button>
-        <button disabled=${!current || current.next === null} onClick=${() => to(current.next, false)}>Next change</button><button onClick=${copy}>${copied ? "Copied" : "Copy link"}</button></span></div>
+      <span class="bar end"><button disabled=${!settled || current.previous_change === null} onClick=${() => to(current.previous_change, false)}>Previous change</button>
+        <button disabled=${!settled || current.next === null} onClick=${() => to(current.next, false)}>Next change</button><button onClick=${copy}>${copied ? "Copied" : "Copy link"}</button></span></div>
     <div class="slider"><input type="range" min=${low} max=${high} step="1" value=${shown} aria-label="transaction" onInput=${(e) => setDrag(Number(e.target.value))} />
       ${cuts && html`<${Ticks} cuts=${cuts} low=${low} high=${high} />`}
       <div class="ends n"><span>${num(low)}, the oldest kept</span><span>each mark is a cut</span><span>${num(high)}, the newest</span></div></div>
