@@ -16,13 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
 
 from cli.small import halt_people
 from headwater.model.errors import HeadwaterError, UsageError
 from headwater.page.listening import listen
 from headwater.page.server import STATIC, application
 from headwater.page.serving import Address, token_for
+from headwater.runtime.project.config import load_config
 from headwater.runtime.project.project import Project
+from headwater.runtime.snapshot import ManagerNow, SourceNow
 from headwater.warehouse.verdicts import Verdict, record_verdicts
 from page.conftest import Page
 from page.told import running
@@ -104,6 +107,23 @@ def test_metrics_are_what_prometheus_reads(changing: Page, folder: Path) -> None
     assert found["headwater_view_verified", "late"] == 1
     assert found["headwater_view_stored_bytes", "late"] > 0
     assert found["headwater_source_up", "crm"] == 1
+
+
+def test_no_secret_is_told(folder: Path) -> None:
+    """Planted wherever other people's messages come through."""
+    secret = "hunter2-and-more"
+    with (folder / "headwater.toml").open("a") as settings:
+        settings.write(f'[sources.far]\nurl = "postgresql://me:{secret}@db.invalid/x"\n')
+    halt_people(folder, f"postgresql://me:{secret}@db.invalid refused password={secret}")
+    away = SourceNow("far", "unreachable", f"me:{secret}@db: no", time.time(), "", "", 0, None)
+    waits = ManagerNow("late", True, 3, f"a source that said {secret}", time.time(), 3)
+    said = {"sources": [away], "managers": [waits], "not_built": {"new": secret}, "torn": [secret]}
+    project = Project(load_config(folder))
+    client = TestClient(application(project), base_url="http://127.0.0.1")
+    with running(folder, **said) as storage:
+        record_verdicts(storage, [Verdict("late", 3, 5.0, False, 1, problem=f"could not connect: {secret}")])
+        for path in (*(f"/api/{path}" for path in ADDRESSES), "/metrics", "/api/views/late"):
+            assert secret not in client.get(path).text, path
 
 
 def test_metrics_while_nothing_runs(page: Page) -> None:

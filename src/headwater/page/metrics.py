@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from typing import Any
 
+from deltalake.exceptions import DeltaError
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
@@ -65,8 +66,9 @@ class StoredBytes:
             for name in sorted(views, key=lambda name: self._known.get(name, (0.0, 0))[0]):
                 if self._known.get(name, (0.0, 0))[0] > now.at - self.KEPT_SECONDS or time.monotonic() > until:
                     break
-                log = open_changelog(self._storage, log_folder(views[name].folder), views[name].version)
-                self._known[name] = (now.at, log.bytes)
+                with suppress(DeltaError, OSError):  # a view that was replaced since: the next scrape knows
+                    log = open_changelog(self._storage, log_folder(views[name].folder), views[name].version)
+                    self._known[name] = (now.at, log.bytes)
             return {name: self._known[name][1] for name in views if name in self._known}
 
 

@@ -60,7 +60,9 @@ def findings(now: Now, healths: list[Health]) -> list[Finding]:
     for waiting in report.get("global", ()):
         parts = f"{waiting['have']} of {waiting['parts']} parts are here"
         found.append(Finding("waits", Grade.WARN, f"global transaction {waiting['global_id']}: {parts}"))
-    found += [Finding("torn", Grade.WARN, f"global transaction {text}") for text in report.get("torn", ())]
+    found += [
+        Finding("torn", Grade.WARN, without_secrets(f"global transaction {text}")) for text in report.get("torn", ())
+    ]
     return sorted(found, key=lambda finding: -finding.grade)
 
 

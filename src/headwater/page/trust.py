@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.page.look import Now
+from headwater.runtime.project.secrets import without_secrets
 from headwater.warehouse.verdicts import Verdict
 
 PROMISES = {
@@ -44,5 +45,5 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "ok": verdict.ok,
         "rows": verdict.rows,
         "differing": verdict.differing,
-        "problem": verdict.problem,
+        "problem": without_secrets(verdict.problem),
     }
