@@ -150,6 +150,9 @@ def test_time_is_travelled_by_keys_and_by_link(url: str, browser: Open) -> None:
     until(driver, button)
     driver.execute_script(f"{button}.click()")
     until(driver, "!location.hash.endsWith('201')")
+    driver.get(f"{url}/#/travel/open_orders@297/busy_cities")
+    until(driver, "document.querySelectorAll('.data').length === 2")
+    see(driver, "Ghent\t8\t294.00")
     driver.get(f"{url}/#/travel/open_orders@99999")
     see(driver, "there is no state 99999 yet")
     driver.get_log("browser")  # an answer of 400, which the browser notes

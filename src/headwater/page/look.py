@@ -22,7 +22,7 @@ from headwater.warehouse.lease import Record
 from headwater.warehouse.lock import holder
 from headwater.warehouse.verdicts import Verdict, VerdictLog
 
-FRESH_SECONDS = 0.1
+FRESH_SECONDS = 0.05
 SAME_SECONDS = 5.0
 """What has not changed is looked at anew all the same: some of it grows old."""
 

@@ -54,7 +54,7 @@ from headwater.runtime.reading.values import jsonable
 log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
-LOOK_SECONDS = 0.15
+LOOK_SECONDS = 0.1
 """How often those who watch are looked for news for."""
 BEAT_SECONDS = 10.0
 """A quiet stream says at least so often that it is there."""

@@ -13,6 +13,17 @@ function Ticks({ cuts, low, high }) {
 const Cause = ({ t }) => html`<div><h2 style="margin:22px 0 8px">${t.source} <span class="note">transaction ${t.transaction}${t.global ? `, part of ${t.global}` : ""}, ${when(t.committed_at)}</span></h2>
   <${Changed} changes=${t.changes} table />${t.changed > t.changes.length && html`<p class="note">and ${plural(t.changed - t.changes.length, "more change")}</p>`}</div>`;
 
+// Another view at the same state: a reader never sees one with a transaction that the other lacks.
+function Beside({ name, at }) {
+  const { data, error } = useData(`/api/travel?view=${encodeURIComponent(name)}&at=${at}`);
+  const current = data && data.view === name ? data : null;
+  return html`<section><div class="head"><h2>${name} ${current && html`<span class="note">${current.more ? `the first ${num(current.table.rows.length)} rows` : plural(current.table.rows.length, "row")}, at ${num(current.at)}</span>`}</h2></div>
+    <${Failure} error=${error} />${current && html`<${Rows} table=${current.table} added=${addedBy(current)} />`}</section>`;
+}
+
+// Rows that the last transaction put there, if it was this one.
+const addedBy = ({ change, at }) => (change && change.seq === at ? new Set(change.rows.filter((c) => c.count > 0).map((c) => JSON.stringify(c.row.map(([, v]) => v)))) : null);
+
 export function Travel({ live, args }) {
   const [name, said] = (args[0] || "").split("@");
   const view = live.views.find((v) => v.name === name) || live.views[0];
@@ -23,7 +34,9 @@ export function Travel({ live, args }) {
   const asked = view ? `/api/travel?view=${encodeURIComponent(view.name)}&at=${at}` : null;
   const { data, error, path } = useData(asked);
   const { data: cuts } = useData("/api/cuts", live.cut ? live.cut.number : 0);
-  const to = (seq, replace = true) => go(link("travel", `${view.name}@${seq}`), replace);
+  const other = live.views.find((v) => v.name === args[1] && v !== view);
+  const beside = other ? [other.name] : [];
+  const to = (seq, replace = true) => go(link("travel", `${view.name}@${seq}`, ...beside), replace);
   useEffect(() => { if (drag === null) return undefined; const timer = setTimeout(() => { to(drag); setDrag(null); }, 140); return () => clearTimeout(timer); }, [drag]);
   if (!view) return html`<h1>Time travel</h1><p class="empty">There is nothing to travel yet: no view has been loaded.</p>`;
   const low = view.horizon, high = Math.max(view.seq, view.horizon);
@@ -32,12 +45,13 @@ export function Travel({ live, args }) {
   const settled = current && path === asked && drag === null;
   const change = current && current.change;
   const here = change && change.seq === current.at;
-  const added = change ? new Set(change.rows.filter((c) => c.count > 0).map((c) => JSON.stringify(c.row.map(([, v]) => v)))) : null;
+  const added = current ? addedBy(current) : null;
   const copy = () => { navigator.clipboard.writeText(location.href).then(() => { setCopied(true); setTimeout(() => setCopied(false), 1500); }, () => {}); };
   return html`<section><h1>Every transaction is a state</h1>
     <p class="lead">Move through the history of a view. What you see at a transaction is what a reader saw, or could have seen, right after it.</p>
     <div class="bar" style="margin-top:24px">
       <label>View <select value=${view.name} onChange=${(e) => go(link("travel", e.target.value))}>${live.views.map((v) => html`<option value=${v.name}>${v.name}</option>`)}</select></label>
+      ${live.views.length > 1 && html`<label>Beside <select value=${other ? other.name : ""} onChange=${(e) => go(link("travel", `${view.name}@${at}`, ...(e.target.value ? [e.target.value] : [])))}><option value="">none</option>${live.views.filter((v) => v !== view).map((v) => html`<option value=${v.name}>${v.name}</option>`)}</select></label>`}
       <label>Transaction <input type="number" min=${low} max=${high} value=${shown} onChange=${(e) => to(Math.min(high, Math.max(low, Number(e.target.value))), false)} style="width:9em" /></label>
       <span class="bar end"><button disabled=${!settled || current.previous_change === null} onClick=${() => to(current.previous_change, false)}>Previous change</button>
         <button disabled=${!settled || current.next === null} onClick=${() => to(current.next, false)}>Next change</button><button onClick=${copy}>${copied ? "Copied" : "Copy link"}</button></span></div>
@@ -48,7 +62,8 @@ export function Travel({ live, args }) {
     <${Failure} error=${error} /></section>
     ${current && html`<div class="two"><section>
         <div class="head"><h2>${current.more ? `The first ${num(current.table.rows.length)} rows` : plural(current.table.rows.length, "row")}</h2>${current.more && html`<a href=${`#/query?at=${current.at}&sql=${encodeURIComponent(`SELECT * FROM "${view.name.replaceAll('"', '""')}"`)}`}>Query them all</a>`}</div>
-        ${current.table.rows.length ? html`<${Rows} table=${current.table} added=${added} />` : html`<p class="empty">The view is empty at this state.</p>`}</section>
+        ${current.table.rows.length ? html`<${Rows} table=${current.table} added=${added} />` : html`<p class="empty">The view is empty at this state.</p>`}
+        ${other && html`<${Beside} key=${other.name} name=${other.name} at=${at} />`}</section>
       <section style="margin:0"><div class="head"><h2>${here ? "What this transaction changed" : change ? `This one changed nothing here; the last that did was ${num(change.seq)}` : "No change is kept up to here"}</h2></div>
         ${change && html`<${Changed} changes=${change.rows} />${change.changed > change.rows.length && html`<p class="note">and ${plural(change.changed - change.rows.length, "more row")}</p>`}
         ${change.transactions.map((t) => html`<${Cause} t=${t} />`)}
