@@ -169,6 +169,10 @@ def commented() -> str:
             for choice, means in setting.choices.items():
                 quoted = f'"{choice}"'
                 lines.append(f"{'':<37}#   {quoted:<{width}}  {means}")
+        if section == "views":
+            lines.append(f"{'# [views.NAME]':<37}# what is wanted of one view")
+            shown = {f'# {name} = "5 s"': about for name, about in OF_A_VIEW.items()}
+            lines += [f"{line:<37}# {about}" for line, about in shown.items()]
     return "\n".join(lines[1:]) + "\n"
 
 

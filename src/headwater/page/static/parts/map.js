@@ -127,7 +127,7 @@ export function Flow({ live, args }) {
       ${[...map.nodes.values()].map((n) => { if (!n.view || !n.reads.length) return null;
         const on = near && near.has(n.key), waiting = Math.max(0, live.numbered - n.view.seq), seconds = age(n.view);
         if (!(few ? !near || on : on) || (!waiting && seconds === null)) return null;
-        return html`<text class="lag" x=${n.x - 10} y=${n.y + map.tall / 2 - 8} text-anchor="end">${[waiting ? `${num(waiting)} tx` : "", seconds === null ? "" : span(seconds)].filter(Boolean).join(", ")}</text>`; })}
+        return html`<text class="lag" x=${n.x - 10} y=${n.y + map.tall / 2 - 8} text-anchor="end">${[waiting && map.wide > 150 ? `${num(waiting)} tx` : "", seconds === null ? "" : span(seconds)].filter(Boolean).join(", ")}</text>`; })}
       ${[...map.nodes.values()].map((n) => html`<${Node} key=${n.key} node=${n} tall=${map.tall} wide=${map.wide} on=${opened === (n.source || n.view).name} dim=${near && !near.has(n.key)} over=${set} open=${() => go(link("map", (n.source || n.view).name))} />`)}
     </svg></div></section>
     ${opened && html`<${Drawer} live=${live} name=${opened} close=${() => go(link("map"))} />`}`;

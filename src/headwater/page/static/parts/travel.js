@@ -60,6 +60,7 @@ export function Travel({ live, args }) {
       <div class="ends n"><span>${num(low)}, the oldest kept</span><span>each mark is a cut</span><span>${num(high)}, the newest</span></div></div>
     <div class="moment"><span class="big">${num(shown)}</span><span class="soft">${made ? `shown since cut ${num(made.cut)}, ${when(made.at)}` : ""}${current && current.at !== at && drag === null ? `; the state of ${view.name} is that of ${num(current.at)}` : ""}</span></div>
     <${Failure} error=${error} /></section>
+    ${!current && !error && html`<p class="empty" role="status">Reading …</p>`}
     ${current && html`<div class="two"><section>
         <div class="head"><h2>${current.more ? `The first ${num(current.table.rows.length)} rows` : plural(current.table.rows.length, "row")}</h2>${current.more && html`<a href=${`#/query?at=${current.at}&sql=${encodeURIComponent(`SELECT * FROM "${view.name.replaceAll('"', '""')}"`)}`}>Query them all</a>`}</div>
         ${current.table.rows.length ? html`<${Rows} table=${current.table} added=${added} />` : html`<p class="empty">The view is empty at this state.</p>`}
