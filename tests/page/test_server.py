@@ -176,7 +176,7 @@ def test_events_tell_the_whole_once_and_then_what_changed(project: Project, fold
         halt_people(folder)
         started = time.monotonic()
         kind, _, changed = next(told)
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 3
         assert kind == "patch"
         assert [(v["name"], v["word"]) for v in changed["views"]] == [("people", "halted"), ("late", "halted")]
         assert "project" not in changed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -57,5 +58,5 @@ def serve(project: Project, host: str, port: int, token: str, ready: Callable[[A
         timeout_graceful_shutdown=1, lifespan="off", ws="none",
     )  # fmt: skip
     ready(address)
-    with listening:
+    with listening, suppress(KeyboardInterrupt):  # it was asked to stop, and has
         Server(config).run(sockets=[listening])
