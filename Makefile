@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lab verdicts test fast soak chaos corpus lint format bench clean
+.PHONY: help install demo lab verdicts test fast soak chaos corpus lint format screens bench clean
 
 help: ## list what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ lint: $(READY) ## style, types and package order only
 format: $(READY) ## let ruff put the code in order
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+
+screens: $(READY) ## the README's pictures of the live page, taken anew in a real browser (Debian's chromium-driver)
+	@HEADWATER_SCREENS=docs/screens $(BIN)/python -m pytest tests/page/test_browser.py -m soak
 
 bench: $(READY) ## measure, beside peers where they can be installed; writes bench/out/
 	@$(BIN)/python bench/run.py

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from headwater.runtime.change.requests import HERE_AND_NOW, UNSEEN, Request, ans
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config, load_config
 from headwater.runtime.project.project import Project
+from headwater.runtime.project.secrets import without_secrets
+from headwater.runtime.reading.changes import Change, changes
 from headwater.runtime.reading.log import transactions
 from headwater.runtime.reading.moments import At
 from headwater.runtime.reading.resolve import settled_views
@@ -33,6 +36,7 @@ from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.lock import Lock, holder
 from headwater.warehouse.publishing import publish_view, published_folder
 from headwater.warehouse.sessions import PinnedCut
+from headwater.warehouse.verdicts import Verdict, record_verdicts
 
 if TYPE_CHECKING:  # Spark and the parser are imported by those who use them: reading must answer at once
     from pyspark.sql import DataFrame, SparkSession
@@ -292,6 +296,11 @@ class Warehouse:
         self.cut()
         return transactions(self.storage, first, last)
 
+    def changes(self, view: str, after: int | None = None, follow: bool = False) -> Iterator[Change]:
+        """What happened to a view after transaction `after` (None: after the newest one shown): every transaction that
+        changed it once, in order. Remember the last `seq` to go on from there. `follow`: wait for more, for ever."""
+        return changes(self.project, view, after, follow)
+
     # --------------------------------------------------------------- checking
 
     def status(self, rows: bool = False) -> Status:
@@ -305,7 +314,16 @@ class Warehouse:
         at: At = None,
         progress: Callable[[int, int | None], None] = lambda rows, total: None,
     ) -> list[Verification]:
-        """Recompute views from the sources as of exactly their cut, and compare as bags."""
+        """Recompute views from the sources as of exactly their cut, and compare as bags. What is found is kept beside
+        the views: the page and `headwater check` know of it."""
+        found = self._verified(views, at, progress)
+        verdicts = [Verdict(v.view, v.seq, time.time(), v.ok, v.rows, v.differing, v.problem) for v in found]
+        record_verdicts(self.storage, [replace(v, problem=without_secrets(v.problem)) for v in verdicts])
+        return found
+
+    def _verified(
+        self, views: Sequence[str], at: At, progress: Callable[[int, int | None], None]
+    ) -> list[Verification]:
         from headwater.runtime.change.maintained import maintained_views, plan_each
         from headwater.runtime.compute.planning import plan_view
         from headwater.runtime.reading.verify import Verifier

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import subprocess
@@ -52,6 +53,19 @@ def _nobody_goes_on_renewing() -> Iterator[None]:
     for thread in renewing():
         thread.join(timeout=5)
     assert not renewing()
+
+
+def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    with Lock(storage, "headwater run"):
+        pass
+    with open(storage.path(NAME)) as looked:  # as `holder` does, for a moment
+        fcntl.flock(looked, fcntl.LOCK_SH)
+        timer = threading.Timer(0.01, lambda: fcntl.flock(looked, fcntl.LOCK_UN))
+        timer.start()
+        with Lock(storage, "headwater run") as lock:
+            assert lock.fence == 2
+        timer.join()
 
 
 def test_a_second_maintainer_is_refused_and_told_who(open_storage: Open) -> None:

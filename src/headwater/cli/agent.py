@@ -54,7 +54,7 @@ def enroll(
 @app.command("list")
 def list_(project: Project = HERE, as_json: Json = False) -> None:
     """The agents of a project: since when they may connect, and when they were last there."""
-    from headwater.cli.reading import duration
+    from headwater.runtime.reading.values import duration
     from headwater.hub.contacts import Contacts
     from headwater.hub.enrolment import Enrolment
 

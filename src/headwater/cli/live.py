@@ -16,8 +16,9 @@ from rich.text import Text
 
 from headwater.cli.display import source_news
 from headwater.cli.rates import Rate, load_left
-from headwater.cli.reading import duration, reasons, short, state
+from headwater.cli.reading import reasons, short, state
 from headwater.cli.screen import grid, plain, results, said
+from headwater.runtime.reading.values import duration
 from headwater.runtime.snapshot import Loading, RunSnapshot
 
 if TYPE_CHECKING:

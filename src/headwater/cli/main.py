@@ -10,7 +10,23 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headwater.cli import agent, apply, capture, checking, demo, init, lab, mending, plan, reading, run, status
+from headwater.cli import (
+    agent,
+    apply,
+    capture,
+    check,
+    checking,
+    demo,
+    init,
+    lab,
+    mending,
+    plan,
+    reading,
+    run,
+    status,
+    tail,
+    ui,
+)
 from headwater.cli.errors import explained
 from headwater.cli.helptext import show_docstrings
 from headwater.cli.logs import start_log, taken_out
@@ -72,8 +88,8 @@ _START, _RUN, _READ, _CHECK = "Start a project", "Maintain", "Read", "Check and 
 for panel, functions in {
     _START: (init.init, demo.demo),
     _RUN: (plan.plan, capture.setup, run.run, apply.apply, mending.resume, mending.rebuild),
-    _READ: (status.status, reading.read, reading.sql, reading.log),
-    _CHECK: (checking.verify, checking.compact, checking.publish, capture.release, capture.teardown),
+    _READ: (status.status, ui.ui, reading.read, reading.sql, reading.log, tail.tail),
+    _CHECK: (check.check, checking.verify, checking.compact, checking.publish, capture.release, capture.teardown),
 }.items():
     for function in functions:
         app.command(rich_help_panel=panel)(function)

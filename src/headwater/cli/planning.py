@@ -261,8 +261,8 @@ def _maintained(view: ViewDefinition) -> str:
 
 
 def _planned_tree(plan: ViewPlan, schemas: Mapping[TableName, TableSchema]) -> PlannedView:
+    from headwater.algebra.drawing import draw, everything
     from headwater.algebra.spoken import called
-    from headwater.cli.tree import draw, everything
     from headwater.maintenance.operators.program import Asked, Evaluated
 
     view = plan.view

@@ -209,15 +209,6 @@ def _reason(thing: Reasoned) -> str:
     return f"{why}\n  → {fix}" if fix else why
 
 
-def duration(seconds: float) -> str:
-    """A time span in two or three digits."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
-
-
 def short(position: str) -> str:
     """A position that fits a column."""
     return position if len(position) <= 24 else position[:23] + "…"

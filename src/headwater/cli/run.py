@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +16,12 @@ import typer
 from headwater.cli.interrupt import SIGNALS, cancel_jobs
 from headwater.cli.options import HERE, Json, Project
 from headwater.cli.screen import busy
+from headwater.cli.ui import LOOPBACK, PORT
 from headwater.model.errors import UsageError
 from headwater.runtime.threads import left_behind
 
 if TYPE_CHECKING:
+    from headwater.api import Warehouse
     from headwater.cli.display import Display
     from headwater.runtime.engine import Engine
     from headwater.runtime.snapshot import Loading, RunSnapshot
@@ -40,6 +42,11 @@ def run(
             help="With --until-caught-up: do not wait for this source, nor for views that read it; can be repeated.",
         ),
     ] = None,
+    ui: Annotated[bool, typer.Option("--ui", help="Serve the live page beside it, on this machine.")] = False,
+    ui_port: Annotated[int, typer.Option("--ui-port", min=0, max=65535, help="The page's port; 0: any.")] = PORT,
+    metrics: Annotated[
+        str, typer.Option("--metrics-port", metavar="[HOST:]PORT", help="Serve /metrics for Prometheus there.")
+    ] = "",
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
@@ -50,7 +57,7 @@ def run(
 
     Stopping is safe at any moment, and so is being killed: the next run goes on from the last cut. On a terminal a
     live display shows sources, views and lag; elsewhere a line is printed when something happened, and with --json
-    every event is a JSON line.
+    every event is a JSON line. --ui serves the live page meanwhile, as 'headwater ui' does at any time.
     """
     from headwater.api import open_warehouse
     from headwater.cli.display import display_for
@@ -60,16 +67,37 @@ def run(
     warehouse = open_warehouse(project)
     display = display_for(sys.stdout, as_json, f"headwater run · {warehouse.config.folder.name}")
     try:
-        with busy("reading views and starting Spark", as_json):
+        with ExitStack() as beside:
             warehouse.check_free()
-            _ = warehouse.spark
-        with display, Stoppable(display).listening() as watched:
-            cut = warehouse.run(until_caught_up, watched, watched.begin, apply, without or ())
-            display.stopped(cut, "caught up" if until_caught_up and not watched.asked else "stopped")
+            seen = _seen(beside, warehouse, ui_port if ui else None, metrics)
+            with busy("reading views and starting Spark", as_json):
+                _ = warehouse.spark
+            with display, Stoppable(display).listening() as watched:
+                for line in seen:
+                    display.note(line)
+                cut = warehouse.run(until_caught_up, watched, watched.begin, apply, without or ())
+                display.stopped(cut, "caught up" if until_caught_up and not watched.asked else "stopped")
     except KeyboardInterrupt:  # before the loop began, during a load, or the second time
         display.stopped(warehouse.cut(create=True), "interrupted")
     finally:
         end_without(left_behind())
+
+
+def _seen(beside: ExitStack, warehouse: Warehouse, ui_port: int | None, metrics: str) -> list[str]:
+    """Start what others look at while it runs; a line about each."""
+    said = []
+    if ui_port is not None:
+        from headwater.cli.beside import page_beside
+
+        url = beside.enter_context(page_beside(warehouse.config.folder, LOOPBACK, ui_port))
+        said.append(f"the page is at {url}")
+    if metrics:
+        from headwater.page.metrics import serving_metrics
+        from headwater.runtime.project.project import Project as Opened
+
+        url = beside.enter_context(serving_metrics(Opened(warehouse.config), metrics))
+        said.append(f"metrics are at {url}")
+    return said
 
 
 def end_without(threads: list[str]) -> None:

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from headwater.cli.options import HERE, Json, Project, Strict
-from headwater.cli.reading import duration, reasons, short, state
+from headwater.cli.reading import reasons, short, state
 from headwater.cli.rows import write_lines
 from headwater.cli.screen import grid, plain, results, said
 from headwater.cli.values import to_json
@@ -22,6 +22,7 @@ from headwater.cli.vut import draw_groups
 from headwater.model.errors import UsageError
 from headwater.model.sizes import byte_size
 from headwater.runtime.project.secrets import without_secrets
+from headwater.runtime.reading.values import duration
 
 if TYPE_CHECKING:
     from headwater.api import Warehouse
@@ -125,12 +126,15 @@ def _all(found: Status) -> RenderableType:
 def _views(found: Status) -> RenderableType:
     running = found.running is not None
     more = ("computed", "waits for") if running else ("history from",)
-    table = grid("view", "state", "seq", *more, "rows", "level", numbers=("seq", "rows", "computed", "history from"))
+    aims = any(view.target is not None for view in found.views)
+    numbers = ("seq", "rows", "computed", "history from", "freshness")
+    table = grid("view", "state", "seq", *more, *(("freshness",) if aims else ()), "rows", "level", numbers=numbers)
     for view in found.views:
         computed = "" if view.computed is None else f"{view.computed:,}"
         extra = [computed, said(waits(view))] if running else [f"{view.horizon:,}"]
         rows = "many" if view.rows is None else f"{view.rows:,}"
-        table.add_row(plain(view.name), state(view.state), f"{view.seq:,}", *extra, rows, kind(view))
+        lag = [] if not aims else [_freshness(view)]
+        table.add_row(plain(view.name), state(view.state), f"{view.seq:,}", *extra, *lag, rows, kind(view))
     if any(view.rows is None for view in found.views):
         return Group(table, Text("many: over a million; --rows counts them", "dim"))
     return table
@@ -147,6 +151,15 @@ def _held(found: Status) -> list[Text]:
             kept = f"{source.name}: the server keeps {byte_size(source.held_bytes)} of its log for Headwater{limit}"
             lines.append(said(kept, "dim"))
     return lines
+
+
+def _freshness(view: ViewStatus) -> Text:
+    """How far behind it is, against its target."""
+    if view.target is None:
+        return Text("" if view.lag_seconds is None else duration(view.lag_seconds))
+    lag = "?" if view.lag_seconds is None else duration(view.lag_seconds)
+    late = view.lag_seconds is not None and view.lag_seconds > view.target
+    return Text(f"{lag} / {duration(view.target)}", "yellow" if late else "")
 
 
 def _kept(found: Status) -> list[Text]:

@@ -12,8 +12,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.reading import duration
 from headwater.cli.screen import plain
+from headwater.runtime.reading.values import duration
 
 if TYPE_CHECKING:
     from headwater.warehouse.cuts import Cut

@@ -11,6 +11,7 @@ lost its lease has a segment under way, it and its successor's do not mix: one o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from headwater.integrator.numbering import Numbered, column_order
 from headwater.model.changelog import SEQ
 from headwater.model.errors import HistoryGone, WarehouseError
-from headwater.model.names import Position, Seq, SourceName, TableName
+from headwater.model.names import FOREVER, Position, Seq, SourceName, TableName
 from headwater.storage import Storage
 from headwater.storage.records import decode, encode
 
@@ -148,9 +149,42 @@ class Journal:
         return len(gone)
 
     def _load(self, number: int) -> Segment | None:
-        name = f"{FOLDER}/{number:012d}/{_MANIFEST}"
-        text = self._storage.get(name)
-        return None if text is None else _segment(decode(text, _Manifest, self._storage.uri(name)))
+        return _load(self._storage, number)
+
+
+def _load(storage: Storage, number: int) -> Segment | None:
+    name = f"{FOLDER}/{number:012d}/{_MANIFEST}"
+    text = storage.get(name)
+    return None if text is None else _segment(decode(text, _Manifest, storage.uri(name)))
+
+
+def segments_between(storage: Storage, lo: int, hi: int) -> Iterator[Segment]:
+    """The segments that hold transactions of (lo, hi], for a reader that wants few of many: the first is found by
+    halving, so no other manifest is read."""
+    numbers = [int(name) for name in storage.names(FOLDER)]
+    first = bisect_right(numbers, lo, key=lambda number: _reaches(storage, number))
+    for number in numbers[first:]:
+        segment = _load(storage, number)
+        if segment is None:
+            continue
+        if segment.lo >= hi:
+            return
+        yield segment
+
+
+def _reaches(storage: Storage, number: int) -> int:
+    """Where a segment ends. One without a manifest is half written, after all others, or half forgotten, before them;
+    where others follow it, it is the latter."""
+    segment = _load(storage, number)
+    if segment is not None:
+        return segment.hi
+    return FOREVER if _load(storage, number + 1) is None else -1
+
+
+def transactions_between(storage: Storage, lo: int, hi: int) -> Iterator[pa.Table]:
+    """The transactions of (lo, hi], segment by segment."""
+    for segment in segments_between(storage, lo, hi):
+        yield within(storage.read_arrow(segment.transactions), lo, hi)
 
 
 def read_changes(

@@ -191,6 +191,7 @@ class Engine:
         nothing at present: they stay as they are."""
         how = Beginning(build, replace, self._config.lost_history == "reload", unresolved)
         cut = recover(self._storage, self._journal, self._machinery.cuts, self._machinery.tables)
+        self.meter.freshness.begin(cut)
         found = Survey(self._storage, self._journal, self._catalog).look(cut, plans, how)
         self._catalog.remember(table for plan in plans.values() for table in plan.view.base_tables)
         halted = {n for n in found.kept if cut.views[n].state != "live"}

@@ -72,8 +72,10 @@ class Observer:
     def _manager(self, manager: ViewManager) -> ManagerNow:
         waits, since = self._waits(manager)
         shown = not self._ledger.builds(manager.view)
-        cost = self._meter.of_view(manager.view.name)
-        return ManagerNow(manager.view.name, shown, manager.through, waits, since, cost.questions, cost.saved)
+        name = manager.view.name
+        cost, changed = self._meter.of_view(name), self._meter.rows_out.get(name, 0)
+        fresh = self._meter.freshness.of(name) if shown else None
+        return ManagerNow(name, shown, manager.through, waits, since, cost.questions, cost.saved, changed, fresh)
 
     def _waits(self, manager: ViewManager) -> tuple[str, float]:
         """What keeps a view from being shown further, and since when."""

@@ -12,6 +12,7 @@ from headwater.integrator.numbering import Numbered
 from headwater.model.names import Seq, ViewName
 from headwater.model.written import Tally, Written
 from headwater.runtime.clock import SYSTEM, Clock
+from headwater.runtime.freshness import Freshness
 from headwater.runtime.snapshot import Counts, Loading, RunSnapshot, Totals
 from headwater.warehouse.cuts import Cut
 
@@ -35,7 +36,8 @@ class Meter:
     def __init__(self, progress: Progress | None = None, clock: Clock = SYSTEM) -> None:
         self._progress, self._clock = progress, clock
         self.started = clock.time()
-        self.transactions = self.changes = self.batches = 0
+        self.transactions = self.changes = self.batches = self.batches_computed = self.retries = self.halts = 0
+        self.freshness = Freshness()
         self.tally = Tally()
         self.rows_out: dict[ViewName, int] = {}
         self._of_view: dict[ViewName, Tally] = {}
@@ -66,7 +68,18 @@ class Meter:
         tally = self.tally
         return Totals(
             now - self.started,
-            Counts(self.transactions, self.changes, self.batches, tally.questions, tally.keys, tally.scans),
+            Counts(
+                self.transactions,
+                self.changes,
+                self.batches,
+                tally.questions,
+                tally.keys,
+                tally.scans,
+                self.batches_computed,
+                self.retries,
+                self.halts,
+                tally.bytes,
+            ),
             self.lags[-1][1] if self.lags else None,
             statistics.median(recent) if recent else None,
         )
@@ -108,8 +121,10 @@ class Meter:
         known = {source: first.timestamp() for source, first in firsts.items() if first is not None}
         if known:
             self._oldest.append((numbered.hi, known))
+            self.freshness.took_in(numbered.hi, known)
 
     def computed(self, view: ViewName, written: Written) -> None:
+        self.batches_computed += 1
         self.tally = self.tally.plus(written.tally)
         self._of_view[view] = self.of_view(view).plus(written.tally)
         self.rows_out[view] = self.rows_out.get(view, 0) + written.rows
@@ -117,10 +132,12 @@ class Meter:
 
     def waits(self, view: ViewName, reason: str) -> None:
         if view not in self.waiting_for:
+            self.retries += 1
             self.note(f"view {view} waits: {reason}")
         self.waiting_for[view] = reason
 
     def halted(self, view: ViewName, reason: str, fix: str = "") -> None:
+        self.halts += 1
         self.note(f"view {view} halted: {reason}" + (f" → {fix}" if fix else ""))
 
     def note(self, text: str) -> None:
@@ -130,6 +147,7 @@ class Meter:
     def shown(self, cut: Cut) -> None:
         """A cut became visible."""
         self.batches += 1
+        self.freshness.shown(cut, self._clock.time())
         while self._oldest and self._oldest[0][0] <= cut.seq:
             _, firsts = self._oldest.popleft()
             lags = {source: max(0.0, self._clock.time() - first) for source, first in firsts.items()}

@@ -22,7 +22,11 @@ SECONDS = 1.0
 def read_report(storage: Storage) -> dict[str, Any] | None:
     """The newest report, None if nothing runs or has run."""
     text = storage.get(FILE)
-    return None if text is None else decode(text, dict[str, Any], storage.uri(FILE))
+    return None if text is None else parse_report(text, storage.uri(FILE))
+
+
+def parse_report(text: bytes, name: str) -> dict[str, Any]:
+    return decode(text, dict[str, Any], name)
 
 
 class Report:
@@ -50,12 +54,15 @@ def told(now: RunSnapshot) -> dict[str, Any]:
             "since": s.since,
             "numbered": s.numbered,
             "lag": s.lag,
+            "transactions": s.transactions,
         }
         for s in now.sources
     }
     return {
         "at": now.at,
         "numbered": now.numbered,
+        "totals": as_builtins(now.totals),
+        "load": None if now.load is None else as_builtins(now.load),
         "sources": sources,
         "views": [as_builtins(manager) for manager in now.managers],
         "groups": [as_builtins(group) for group in now.groups],

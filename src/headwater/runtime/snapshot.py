@@ -47,9 +47,22 @@ class ViewNow:
 
 
 @dataclass(frozen=True)
+class FreshnessNow:
+    """How fresh a view is shown, from commit to visible: its `last` measurement, and the oldest commit that it does not
+    show yet (`since`, seconds since 1970; None: it shows everything). `seconds` and `buckets` (counts, by
+    `freshness.BOUNDS`) are of all measurements since the run began."""
+
+    last: float | None
+    since: float | None
+    seconds: float
+    buckets: Sequence[int]
+
+
+@dataclass(frozen=True)
 class ManagerNow:
     """A view that is maintained, `shown` or not yet: how far it is computed, what it waits for and since when. What it
-    asked since the run began: `questions` of sources, `saved` of views, which are kept."""
+    asked since the run began: `questions` of sources, `saved` of views, which are kept; `rows_changed` is what came of
+    it."""
 
     name: str
     shown: bool
@@ -58,6 +71,8 @@ class ManagerNow:
     since: float
     questions: int = 0
     saved: int = 0
+    rows_changed: int = 0
+    freshness: FreshnessNow | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +110,8 @@ class ChangeNow:
 
 @dataclass(frozen=True)
 class Counts:
-    """What has passed so far."""
+    """What has passed so far. `batches` are cuts; `computed` are batches of single views, `retries` those that could
+    not be computed at first; `bytes` are of questions and answers."""
 
     transactions: int
     changes: int
@@ -103,6 +119,10 @@ class Counts:
     questions: int
     keys: int
     scans: int
+    computed: int = 0
+    retries: int = 0
+    halts: int = 0
+    bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,15 @@ class Cut:
         raise UnknownName("view", name, self.views)
 
 
+@dataclass(frozen=True)
+class Moment:
+    """When a cut became visible."""
+
+    cut: int
+    seq: Seq
+    at: float
+
+
 def read_cut(text: str) -> Cut:
     """The cut that a record describes."""
     return decode(text, Cut, "a cut record")
@@ -147,7 +156,7 @@ class CutLog:
         if table is None:
             return Cut()
         table.update_incremental()
-        return self._newest_in(table)
+        return self._look(table).newest
 
     def fence(self) -> int:
         """The highest number of a lease seen here."""
@@ -241,6 +250,16 @@ class CutLog:
             else:
                 high = middle - 1
         return found
+
+    def since(self, number: int, most: int) -> list[Cut]:
+        """The records after cut `number`, oldest first, at most the newest `most` of them."""
+        wanted = f"WHERE cut > {int(number)} ORDER BY cut DESC LIMIT {int(most)}"
+        return [read_cut(row["record"]) for row in reversed(self._query(f"SELECT record FROM cuts {wanted}"))]
+
+    def moments(self, most: int) -> list[Moment]:
+        """When the newest `most` cuts were made, oldest first; what they say of views is not read."""
+        rows = self._query(f"SELECT cut, seq, at FROM cuts ORDER BY cut DESC LIMIT {int(most)}")
+        return [Moment(row["cut"], Seq(row["seq"]), row["at"].timestamp()) for row in reversed(rows)]
 
     def kept(self) -> list[Cut]:
         """All records that are still there, oldest first."""

@@ -19,6 +19,8 @@ from headwater.storage.files import explained
 from headwater.storage.records import encode
 from headwater.warehouse.lease import LEASE_SECONDS, NAME, ObjectLease, Record, awake_or_not, next_fence
 
+_TRIES, _MOMENT = 3, 0.02
+
 
 class FileLease:
     """The operating system's lock on a file."""
@@ -42,10 +44,14 @@ class FileLease:
 
     def _write_into(self, file: IO[str]) -> None:
         file.seek(0)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Record.parse(file.read()).refusal() from None
+        for left in range(_TRIES - 1, -1, -1):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:  # perhaps one who only looks who holds it, as a page does all the time
+                if not left:
+                    raise Record.parse(file.read()).refusal() from None
+                time.sleep(_MOMENT)
         self.fence = next_fence(self._storage, Record.parse(file.read()))
         with explained(self._storage.url):
             file.seek(0)

@@ -168,6 +168,7 @@ def _next_steps(folder: Path, seq: int) -> None:
     screen.print("\n[bold]Look around[/] (no server needed):\n")
     for line in (
         f"cd {where}",
+        f"{headwater} ui                                   # the live page, in a browser",
         f"{headwater} status",
         f"{headwater} read open_orders --limit 5",
         f"{headwater} read busy_categories --at {seq // 2}        # an older state",
@@ -176,7 +177,7 @@ def _next_steps(folder: Path, seq: int) -> None:
     ):
         screen.print(f"  {line}", markup=False, soft_wrap=True)
     screen.print("\nWith its PostgreSQL running again (the first line in a terminal of its own):\n")
-    for line in (f"demo --serve --dir {folder}", "plan", "run", "verify"):
+    for line in (f"demo --serve --dir {folder}", "plan", "run --ui", "verify"):
         screen.print(f"  {headwater} {line}", markup=False, soft_wrap=True)
 
 

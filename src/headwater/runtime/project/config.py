@@ -19,7 +19,7 @@ import msgspec
 
 from headwater.hub.settings import HubSettings
 from headwater.model.errors import ConfigError, UnknownName
-from headwater.model.names import CLOCK, SourceName
+from headwater.model.names import CLOCK, SourceName, ViewName
 from headwater.model.source import SourceSpec
 from headwater.runtime.project.hub_config import hub_settings
 from headwater.runtime.project.settings import (
@@ -33,6 +33,7 @@ from headwater.runtime.project.settings import (
     settings,
 )
 from headwater.runtime.project.source_config import VARIABLE, source_spec
+from headwater.runtime.project.view_config import freshness_targets
 
 FILE = "headwater.toml"
 _PRESENT = re.compile(r"\b(now\s*\(|current_date\b|current_timestamp\b|curdate\s*\()", re.IGNORECASE)
@@ -67,6 +68,8 @@ class Config:
     spark_master: str = _SPARK.master
     spark_options: Mapping[str, str] = field(default_factory=dict)
     hub: HubSettings | None = None
+    freshness: Mapping[ViewName, float] = field(default_factory=dict)
+    """How fresh views are wanted, in seconds from commit to visible."""
 
     @property
     def unasked(self) -> frozenset[SourceName]:
@@ -98,6 +101,8 @@ def load_config(start: Path | str = ".") -> Config:
     for section in raw:
         if section not in (*SECTIONS, "sources"):
             raise UnknownName("section", section, [*SECTIONS, "sources"], f"in {path}")
+    views_of = _table(raw, "views", path)
+    targets = freshness_targets({name: views_of.pop(name) for name in _views_named(views_of)}, path)
     found: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for setting in settings():
         given = _table(raw, setting.section, path)
@@ -124,7 +129,9 @@ def load_config(start: Path | str = ".") -> Config:
             f"source {far[0]} in {path} has an agent, and there is no hub that it could connect to",
             "add a section [hub]: it listens on this machine only, unless it says otherwise",
         )
-    return Config(folder=folder, sources=sources, warehouse=warehouse, views=views, hub=hub, **values)
+    return Config(
+        folder=folder, sources=sources, warehouse=warehouse, views=views, hub=hub, freshness=targets, **values
+    )
 
 
 def clock_spec(seconds: float) -> SourceSpec:
@@ -149,6 +156,11 @@ def _table(raw: Mapping[str, Any], section: str, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"{section!r} in {path} is not a section", f"write [{section}]")
     return value
+
+
+def _views_named(section: Mapping[str, Any]) -> list[str]:
+    """What [views] says of single views: its tables."""
+    return [name for name, value in section.items() if isinstance(value, dict)]
 
 
 def _checked(setting: Setting, value: Any, path: Path) -> Any:

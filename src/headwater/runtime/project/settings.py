@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
+from headwater.runtime.project.view_config import SETTINGS as OF_A_VIEW
+
 
 class WarehouseSettings(Struct, frozen=True):
     """[warehouse]"""
@@ -189,6 +191,10 @@ def commented() -> str:
             for choice, means in setting.choices.items():
                 quoted = f'"{choice}"'
                 lines.append(f"{'':<37}#   {quoted:<{width}}  {means}")
+        if section == "views":
+            lines.append(f"{'# [views.NAME]':<37}# what is wanted of one view")
+            shown = {f'# {name} = "5 s"': about for name, about in OF_A_VIEW.items()}
+            lines += [f"{line:<37}# {about}" for line, about in shown.items()]
     return "\n".join(lines[1:]) + "\n"
 
 
@@ -209,6 +215,16 @@ def reference() -> str:
             kind = s.kind.replace("|", "\\|")
             about = " ".join(part for part in (s.about, means, f"`{s.example}`" if s.example else "") if part)
             lines.append(f"| `{s.name}` | {kind}{least} | {default} | {about} |")
+    lines += [
+        "",
+        "## [views.NAME]",
+        "",
+        "What is wanted of one view.",
+        "",
+        "| setting | type | |",
+        "| --- | --- | --- |",
+    ]
+    lines += [f'| `{name}` | a span of time: "5 s", "500 ms", "2 min" | {about} |' for name, about in OF_A_VIEW.items()]
     return "\n".join(lines) + "\n"
 
 

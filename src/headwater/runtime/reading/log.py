@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from headwater.integrator.journal import Journal, read_changes
+from headwater.integrator.journal import read_changes, segments_between, within
 from headwater.model.changelog import COUNT, SEQ, UNFIT
 from headwater.model.names import FOREVER
 from headwater.storage import Storage
@@ -14,9 +14,8 @@ from headwater.storage import Storage
 
 def transactions(storage: Storage, first: int | None = None, last: int | None = None) -> Iterator[dict[str, Any]]:
     """The transactions first … last, inclusive, as far as they are kept."""
-    journal = Journal(storage)
     lo, hi = (first - 1 if first is not None else 0), (last if last is not None else FOREVER)
-    for segment in journal.between(lo, hi):
+    for segment in segments_between(storage, lo, hi):
         low, high = max(lo, segment.lo), min(hi, segment.hi)
         changes: dict[tuple[int, str], list[dict[str, Any]]] = {}
         for table in segment.tables:
@@ -27,14 +26,12 @@ def transactions(storage: Storage, first: int | None = None, last: int | None = 
                 if mark is not None:  # values that their columns' types cannot represent
                     found["unfit"] = json.loads(mark)["values"]
                 changes.setdefault((seq, table.source), []).append(found)
-        for told in journal.transactions(low, high):
-            for row in told.to_pylist():
-                if low < row[SEQ] <= high and segment.lo < row[SEQ] <= segment.hi:
-                    yield {
-                        "seq": row[SEQ],
-                        "source": row["source"],
-                        "transaction": row["transaction"],
-                        "committed_at": row["committed_at"],
-                        "global": row.get("global_id"),
-                        "changes": changes.get((row[SEQ], row["source"]), []),
-                    }
+        for row in within(storage.read_arrow(segment.transactions), low, high).to_pylist():
+            yield {
+                "seq": row[SEQ],
+                "source": row["source"],
+                "transaction": row["transaction"],
+                "committed_at": row["committed_at"],
+                "global": row.get("global_id"),
+                "changes": changes.get((row[SEQ], row["source"]), []),
+            }

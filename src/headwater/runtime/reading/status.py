@@ -27,6 +27,7 @@ from headwater.model.errors import (
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.model.source import Capture, Source
 from headwater.runtime.project.about import read_about
+from headwater.runtime.reading.health import age_told
 from headwater.runtime.report import read_report
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, ViewState
@@ -88,6 +89,11 @@ class ViewStatus:
     """What it asked of sources, and of views instead, since the run began."""
     maintenance: str = ""
     """The algorithm that maintains it, if it is not the wave."""
+    lag_seconds: float | None = None
+    """The age of the oldest change of its sources that it does not show, or what the last one took; None if nobody
+    knows."""
+    target: float | None = None
+    """How fresh it is wanted ([views.NAME] freshness)."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,26 @@ def take_status(project: Project, rows: bool) -> Status:
     sources = [look.source(SourceName(name)) for name in project.config.sources]
     told = {v["name"]: v for v in report.get("views", ()) if v["shown"]}
     views = [_view(project, name, state, told.get(name, {}), rows) for name, state in cut.views.items()]
-    return Status(cut, sources, views, running, report)
+    status = Status(cut, sources, views, running, report)
+    lags = [replace(v, lag_seconds=lag_of(status, v.name), target=project.config.freshness.get(v.name)) for v in views]
+    return replace(status, views=lags)
+
+
+def told_of(found: Status, view: ViewName) -> Mapping[str, Any]:
+    """What the run tells of a view that is shown."""
+    views: Iterable[Mapping[str, Any]] = found.report.get("views", ())
+    return next((v for v in views if v["name"] == view and v.get("shown")), {})
+
+
+def lag_of(found: Status, view: ViewName, now: float | None = None) -> float | None:
+    """How far a view is behind its sources: what the run tells, and what a source has captured that nobody has numbered
+    yet."""
+    state, at = found.cut.views[view], time.time() if now is None else now
+    told = told_of(found, view)
+    sources = [found.report.get("sources", {}).get(source, {}) for source in state.sources]
+    ages = [age_told(told, sources, at)] if found.running is not None else []
+    ages += [s.lag_seconds for s in found.sources if s.name in state.sources and s.waiting]
+    return max((age for age in ages if age is not None), default=None)
 
 
 def _view(project: Project, name: ViewName, state: ViewState, told: Mapping[str, Any], rows: bool) -> ViewStatus:

@@ -25,6 +25,7 @@ from headwater.algebra.relations import (
     walk,
 )
 from headwater.algebra.spoken import called, in_words, short
+from headwater.algebra.view import ViewDefinition
 
 
 def draw(root: Relation) -> list[str]:
@@ -104,3 +105,42 @@ def _ordered(call: WindowCall, called: Mapping[Name, str]) -> str:
         return ""
     said = [in_words(e, called) for e in call.order] + (["then all columns"] if call.ties else [])
     return f" by {', '.join(said)}"
+
+
+def draw_block(view: ViewDefinition) -> list[str]:
+    """A view that is one join, perhaps grouped, in the same manner: each table joined to those before it."""
+    above = []
+    if view.aggregation is not None:
+        keys = ", ".join(k.expression.replace("`", "") for k in view.aggregation.keys) or "everything"
+        above.append(f"groups by {keys}" if view.aggregation.calls else f"DISTINCT {keys}")
+    above += [f"keeps rows where {condition.replace('`', '')}" for condition in view.residual]
+    return _stacked(above, _joined(view, len(view.occurrences) - 1))
+
+
+def _joined(view: ViewDefinition, last: int) -> list[str]:
+    """The first tables up to this one, joined."""
+    table = view.occurrences[last]
+    only = f", only {' and '.join(map(str, table.conditions))}" if table.conditions else ""
+    said = short(f"{table.table} ({', '.join(table.columns)}){only}")
+    if not last:
+        return [said]
+    on = [
+        f"{_column(view, e.left)} = {_column(view, e.right)}"
+        for e in view.equalities
+        if max(e.left[0], e.right[0]) == last
+    ]
+    first, *rest = _joined(view, last - 1)
+    join = f"JOIN on {' and '.join(on)}" if on else "JOIN, each with each"
+    return [join, f"├─ {first}", *(f"│  {line}" for line in rest), f"└─ {said}"]
+
+
+def _stacked(above: list[str], below: list[str]) -> list[str]:
+    """One below the other."""
+    for line in reversed(above):
+        first, *rest = below
+        below = [short(line), f"└─ {first}", *(f"   {line}" for line in rest)]
+    return below
+
+
+def _column(view: ViewDefinition, side: tuple[int, str]) -> str:
+    return f"{view.occurrences[side[0]].alias}.{side[1]}"

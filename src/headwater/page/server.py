@@ -1,0 +1,264 @@
+"""The addresses of the page: each reads what it needs in a thread of its own and answers with JSON.
+
+/  /static/…                      what the browser runs
+/api/overview  /api/events        now, and what changes from then on (server-sent events)
+/api/views/NAME                   one view in full
+/api/views/NAME/changes?after=    every change of a view once, as it comes (server-sent events)
+/api/painting  /api/cuts  /api/travel  /api/freshness  /api/trust
+/api/query                        POST {sql, at, format}
+/metrics                          for Prometheus
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from headwater.model.errors import HeadwaterError, UnknownName, UsageError
+from headwater.page import cells
+from headwater.page.detail import Sizes, detail
+from headwater.page.freshness import Past, of_view
+from headwater.page.guard import Door, Guard
+from headwater.page.look import Look, Now, maintained
+from headwater.page.metrics import CONTENT_TYPE, StoredBytes, exposition
+from headwater.page.overview import overview, patch
+from headwater.page.painting import painting
+from headwater.page.query import Limits, run_query
+from headwater.page.states import pinned
+from headwater.page.travel import ticks, travel
+from headwater.page.trust import trust
+from headwater.runtime.project.project import Project
+from headwater.runtime.project.secrets import without_secrets
+from headwater.runtime.reading.changes import Change, change_json, check_after, stretch
+from headwater.runtime.reading.mentions import occurring
+from headwater.runtime.reading.values import jsonable
+
+log = logging.getLogger(__name__)
+
+STATIC = Path(__file__).parent / "static"
+LOOK_SECONDS = 0.1
+"""How often those who watch are looked for news for."""
+BEAT_SECONDS = 10.0
+"""A quiet stream says at least so often that it is there."""
+DOWNLOAD_ROWS = 1_000_000
+STRETCH = 2_000
+"""So many transactions are read at a time for those who follow a view."""
+
+_STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+def application(project: Project, token: str = "", closing: threading.Event | None = None) -> Starlette:
+    """The page of one project. Streams end when `closing` is set."""
+    page = _Page(project, closing or threading.Event())
+    routes = [
+        Route("/", page.index),
+        Route("/api/overview", page.overview),
+        Route("/api/events", page.events),
+        Route("/api/views/{name:path}/changes", page.changes),
+        Route("/api/views/{name:path}", page.view),
+        Route("/api/painting", page.painting),
+        Route("/api/cuts", page.cuts),
+        Route("/api/travel", page.travel),
+        Route("/api/freshness", page.freshness),
+        Route("/api/trust", page.trust),
+        Route("/api/query", page.query, methods=["POST"]),
+        Route("/metrics", page.metrics),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, door=Door(token))],
+        exception_handlers={HeadwaterError: _explained, Exception: _unexpected},
+    )
+
+
+class _Page:
+    """What all requests share."""
+
+    def __init__(self, project: Project, closing: threading.Event) -> None:
+        self._closing = closing
+        self._look = Look(project)
+        self._sizes, self._past = Sizes(project.storage), Past(self._look)
+        self._made: tuple[Now, dict[str, Any]] | None = None
+        self._stored, self._limits = StoredBytes(project.storage), Limits()
+
+    async def index(self, request: Request) -> Response:
+        return FileResponse(STATIC / "index.html")
+
+    async def overview(self, request: Request) -> Response:
+        return await _answer(self._overview)
+
+    async def view(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return await _answer(lambda: detail(self._look, self._sizes, name))
+
+    async def painting(self, request: Request) -> Response:
+        return await _answer(lambda: painting(self._look.now()))
+
+    async def cuts(self, request: Request) -> Response:
+        return await _answer(lambda: ticks(self._look))
+
+    async def travel(self, request: Request) -> Response:
+        view, at = request.query_params.get("view", ""), request.query_params.get("at")
+        return await _answer(lambda: travel(self._look, view, at))
+
+    async def freshness(self, request: Request) -> Response:
+        view = request.query_params.get("view") or None
+        return await _answer(lambda: of_view(self._look, self._past, view))
+
+    async def trust(self, request: Request) -> Response:
+        return await _answer(lambda: trust(self._look.now()))
+
+    async def metrics(self, request: Request) -> Response:
+        config = self._look.project.config
+        text = await anyio.to_thread.run_sync(lambda: exposition(self._look.now, config, self._stored))
+        return Response(text, headers={"content-type": CONTENT_TYPE})
+
+    async def query(self, request: Request) -> Response:
+        try:
+            asked = msgspec.json.decode(await request.body(), type=Asked)
+        except msgspec.DecodeError as error:
+            raise UsageError(f"the question is not understood: {error}", 'send {"sql": "SELECT …"}') from error
+        return await anyio.to_thread.run_sync(lambda: self._answered(asked))
+
+    def _answered(self, asked: Asked) -> Response:
+        limits = self._limits if asked.format == "json" else Limits(DOWNLOAD_ROWS, self._limits.seconds)
+        named = occurring(asked.sql, maintained(self._look.now()).views)
+        with pinned(self._look, named, asked.at) as views:
+            rows, more = run_query(self._look.project.storage, views, asked.sql, limits)
+        if asked.format == "csv":
+            return _download(_csv(rows), "text/csv; charset=utf-8", "query.csv")
+        if asked.format == "parquet":
+            sink = pa.BufferOutputStream()
+            pq.write_table(rows, sink, compression="zstd")
+            return _download(sink.getvalue().to_pybytes(), "application/vnd.apache.parquet", "query.parquet")
+        states = {name: int(min(p.seq, self._look.now().cut.views[name].seq)) for name, p in views.items()}
+        return _json({**cells.table(rows), "more": more, "limit": limits.rows, "states": states})
+
+    def _overview(self) -> dict[str, Any]:
+        """Made once for every look, however many watch."""
+        now = self._look.now()
+        if self._made is None or self._made[0] is not now:
+            self._made = (now, overview(now, self._look.project.config))
+        return self._made[1]
+
+    async def events(self, request: Request) -> Response:
+        async def told() -> AsyncIterator[bytes]:
+            known: dict[str, Any] = {}
+            quiet = 0.0
+            while not self._closing.is_set():
+                found = await anyio.to_thread.run_sync(self._overview)
+                changed = found if not known else patch(known, found) if found is not known else {}
+                if changed:
+                    yield _event("patch" if known else "whole", {**changed, "now": self._look.now().at})
+                    quiet = 0.0
+                elif quiet >= BEAT_SECONDS:
+                    yield b": still here\n\n"
+                    quiet = 0.0
+                known = found
+                await asyncio.sleep(LOOK_SECONDS)
+                quiet += LOOK_SECONDS
+
+        return StreamingResponse(told(), media_type="text/event-stream", headers=_STREAM)
+
+    async def changes(self, request: Request) -> Response:
+        """Resumable: the id of each event is its `seq`, and a browser that comes back says the last one it had."""
+        cut = await anyio.to_thread.run_sync(lambda: maintained(self._look.now()))
+        name = cut.named(request.path_params["name"])
+        said = request.headers.get("last-event-id") or request.query_params.get("after")
+        if said and not said.isdecimal():
+            raise UsageError(f"{said!r} is no transaction", "give its number: after=1042")
+        begin = int(said) if said else int(cut.views[name].seq)
+        folder = cut.views[name].folder
+        check_after(name, cut.views[name], begin, folder)
+
+        async def told() -> AsyncIterator[bytes]:
+            at, quiet = begin, 0.0
+            yield b": changes follow\n\n"
+            while not self._closing.is_set():
+                try:
+                    found, at = await anyio.to_thread.run_sync(partial(self._stretch, name, at, folder))
+                except HeadwaterError as error:
+                    yield _event("gone", {"error": error.what, "fix": error.fix})
+                    return
+                for change in found:
+                    yield _event("change", change_json(change), change.seq)
+                quiet = 0.0 if found else quiet + LOOK_SECONDS
+                if quiet >= BEAT_SECONDS:
+                    yield b": still here\n\n"
+                    quiet = 0.0
+                await asyncio.sleep(0 if found else LOOK_SECONDS)
+
+        return StreamingResponse(told(), media_type="text/event-stream", headers=_STREAM)
+
+    def _stretch(self, name: str, after: int, folder: str) -> tuple[list[Change], int]:
+        cut = self._look.now().cut
+        state = cut.views[cut.named(name)]
+        check_after(name, state, after, folder)
+        upto = min(int(state.seq), after + STRETCH)
+        found = list(stretch(self._look.project.storage, cut.named(name), state, after, upto)) if after < upto else []
+        return found, upto
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A question in SQL. `at` is the state, `format` json, csv or parquet."""
+
+    sql: str
+    at: str | None = None
+    format: str = "json"
+
+
+async def _answer(read: Callable[[], Any]) -> Response:
+    return _json(await anyio.to_thread.run_sync(read))
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(jsonable(value)), status, media_type="application/json")
+
+
+def _event(kind: str, value: Mapping[str, Any], number: int | None = None) -> bytes:
+    head = f"event: {kind}\n" + (f"id: {number}\n" if number is not None else "")
+    return head.encode() + b"data: " + msgspec.json.encode(jsonable(value)) + b"\n\n"
+
+
+def _download(data: bytes, kind: str, name: str) -> Response:
+    return Response(data, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
+
+
+def _csv(rows: pa.Table) -> bytes:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    found = cells.table(rows, longest=None)
+    writer.writerow([column["name"] for column in found["columns"]])
+    writer.writerows(found["rows"])
+    return out.getvalue().encode()
+
+
+async def _explained(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HeadwaterError)
+    status = 404 if isinstance(error, UnknownName) else 400 if isinstance(error, UsageError) else 503
+    return _json({"error": without_secrets(error.what), "fix": without_secrets(error.fix)}, status)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    log.error("unexpected", exc_info=error)
+    what = {"error": f"unexpected {type(error).__name__}", "fix": "the log of 'headwater ui --log FILE' says more"}
+    return _json(what, 500)

@@ -1,0 +1,49 @@
+"""Why to believe a view: what it promises, and what `verify` found, time after time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.page.look import Now
+from headwater.runtime.project.secrets import without_secrets
+from headwater.warehouse.verdicts import Verdict
+
+PROMISES = {
+    "complete": "every source transaction is a state of the view, in order, and stays readable",
+    "strong": "states are real and in order; a batch is one state",
+    "periodic": "recomputed on a schedule: real states, in order",
+    "convergent": "right when things settle; batches become visible as they finish",
+}
+SHOWN = 60
+"""So many verdicts of a view are shown."""
+
+
+def trust(now: Now) -> dict[str, Any]:
+    """Views with what they promise and their verdicts, oldest first."""
+    history: dict[str, list[Verdict]] = {}
+    for verdict in now.verdicts:
+        history.setdefault(verdict.view, []).append(verdict)
+    views = [
+        {
+            "name": name,
+            "level": state.level,
+            "every": state.every,
+            "promise": PROMISES.get(state.level, ""),
+            "seq": state.seq,
+            "gaps": [list(gap) for gap in state.gaps],
+            "verdicts": [verdict_json(v) for v in history.get(name, [])[-SHOWN:]],
+        }
+        for name, state in now.cut.views.items()
+    ]
+    return {"views": views}
+
+
+def verdict_json(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "seq": verdict.seq,
+        "at": verdict.at,
+        "ok": verdict.ok,
+        "rows": verdict.rows,
+        "differing": verdict.differing,
+        "problem": without_secrets(verdict.problem),
+    }

@@ -1,0 +1,213 @@
+"""The page in a real browser: every part opens, answers to keys and clicks, and the console stays silent.
+
+Also takes the README's pictures: HEADWATER_SCREENS=docs/screens says where they go.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.runtime.project.config import load_config
+from headwater.runtime.project.project import Project
+from headwater.runtime.snapshot import SourceNow
+from page.shop import SHOP, shop_project, shop_running, verified
+from page.test_server import served
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(shutil.which("chromedriver") is None, reason="no chromedriver (Debian: chromium-driver)"),
+]
+PARTS = {
+    "overview": "current",
+    "map": "Where rows come from",
+    "painting": "Who waits for whom",
+    "travel": "Every transaction is a state",
+    "query": "Ask all views at one cut",
+    "freshness": "From commit to visible",
+    "trust": "Every view equalled its sources",
+}
+SCREENS = os.environ.get("HEADWATER_SCREENS")
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    found = shop_project(tmp_path / "shop", time.time())
+    verified(found)
+    return found
+
+
+@pytest.fixture
+def url(folder: Path) -> Iterator[str]:
+    with served(Project(load_config(folder))) as address:
+        yield address
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Open]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    opened = []
+
+    def make(width: int = 1280, height: int = 860, scheme: str = "light") -> Any:
+        options = webdriver.ChromeOptions()
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        for flag in ("headless=new", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking"):
+            options.add_argument(f"--{flag}")
+        options.add_argument(f"--user-data-dir={tmp_path / f'browser{len(opened)}'}")
+        driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        opened.append(driver)
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        return driver
+
+    yield make
+    for driver in opened:
+        complaints = [line for line in driver.get_log("browser") if line["level"] == "SEVERE"]
+        driver.quit()
+        assert complaints == []
+
+
+def until(driver: Any, script: str, seconds: float = 8.0) -> Any:
+    """What the script says once it says something."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = driver.execute_script(f"return {script}")
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(
+        f"never came true: {script}; the page says {driver.execute_script('return document.body.innerText')}"
+    )
+
+
+def see(driver: Any, text: str) -> None:
+    until(driver, f"document.querySelector('main').innerText.includes({text!r})")
+
+
+def picture(driver: Any, name: str, folder: Path) -> None:
+    where = Path(SCREENS or folder)
+    where.mkdir(parents=True, exist_ok=True)
+    time.sleep(0.6)  # the last numbers, and the lines of a plot
+    driver.save_screenshot(str(where / f"{name}.png"))
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
+def test_every_part_opens(url: str, browser: Open, folder: Path, width: int, scheme: str) -> None:
+    driver = browser(width, 860, scheme)
+    with shop_running(folder):
+        for part, says in PARTS.items():
+            driver.get(f"{url}/#/{part}")
+            see(driver, says)
+            fits = "document.documentElement.scrollWidth <= innerWidth"
+            assert driver.execute_script(f"return {fits}"), f"{part} is wider than the screen"
+
+
+def test_pictures_for_the_readme(url: str, browser: Open, folder: Path, tmp_path: Path) -> None:
+    driver = browser(1280, 880)
+    with shop_running(folder):
+        driver.get(f"{url}/#/overview")
+        see(driver, "current")
+        time.sleep(2.5)  # for a rate
+        picture(driver, "overview", tmp_path)
+        driver.get(f"{url}/#/travel/busy_cities@297")
+        see(driver, "What this transaction changed")
+        picture(driver, "time-travel", tmp_path)
+    assert (Path(SCREENS or tmp_path) / "time-travel.png").stat().st_size > 20_000
+
+
+def test_what_is_wrong_is_said_at_once(url: str, browser: Open, folder: Path) -> None:
+    driver = browser()
+    driver.get(url)
+    see(driver, "Nothing runs.")
+    away = SourceNow(SHOP, "unreachable", "connection refused", time.time() - 30, "1", "1", 8120, None)
+    with shop_running(folder, sources=[away]):
+        see(driver, "source shop is unreachable: connection refused")
+        see(driver, "need attention")
+    see(driver, "Nothing runs.")
+
+
+def test_time_is_travelled_by_keys_and_by_link(url: str, browser: Open) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    driver = browser()
+    driver.get(f"{url}/#/travel/open_orders@200")
+    see(driver, "shown since cut 25")
+    slider = driver.find_element("css selector", "input[type=range]")
+    slider.send_keys(Keys.ARROW_RIGHT)
+    until(driver, "location.hash.endsWith('201')")
+    button = "[...document.querySelectorAll('button')].find(b => b.innerText === 'Next change' && !b.disabled)"
+    until(driver, button)
+    driver.execute_script(f"{button}.click()")
+    until(driver, "!location.hash.endsWith('201')")
+    driver.get(f"{url}/#/travel/open_orders@297/busy_cities")
+    until(driver, "document.querySelectorAll('.data').length === 2")
+    see(driver, "Ghent\t8\t294.00")
+    driver.get(f"{url}/#/travel/open_orders@99999")
+    see(driver, "there is no state 99999 yet")
+    driver.get_log("browser")  # an answer of 400, which the browser notes
+
+
+def test_a_query_is_run_by_keys(url: str, browser: Open) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    driver = browser()
+    driver.get(f"{url}/#/query")
+    until(driver, "document.querySelector('textarea')")
+    box = driver.find_element("css selector", "textarea")
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys("SELECT city, orders FROM busy_ci", Keys.TAB, " ORDER BY city")
+    box.send_keys(Keys.CONTROL, Keys.ENTER)
+    see(driver, "Bergen")
+    assert "busy_cities" in driver.execute_script("return decodeURIComponent(location.hash)")
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys("SELECT * FROM read_text('/etc/passwd')", Keys.CONTROL, Keys.ENTER)
+    see(driver, "does not run")
+    driver.get_log("browser")  # a refused query is an answer of 400, which the browser notes
+
+
+def test_the_map_is_walked_by_keys(url: str, browser: Open) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    driver = browser()
+    driver.get(f"{url}/#/map")
+    until(driver, "document.querySelector('.node.view')")
+    driver.execute_script("document.querySelector('[aria-label^=\"view open_orders\"]').focus()")
+    driver.switch_to.active_element.send_keys(Keys.ENTER)
+    until(
+        driver,
+        "document.querySelector('.drawer pre') && document.querySelector('.drawer').innerText.includes('JOIN on')",
+    )
+    driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    until(driver, "!document.querySelector('.drawer')")
+
+
+def test_data_is_text_and_nothing_else(tmp_path: Path, browser: Open) -> None:
+    """A value that is HTML is shown as it is written."""
+    from cli.small import small_project
+    from headwater.model.names import ViewName
+    from headwater.storage import Storage
+    from headwater.warehouse.cuts import CutLog
+    from warehouse.test_changes import replace
+
+    folder = small_project(tmp_path / "small")
+    cuts = CutLog(Storage(str(folder / "warehouse")))
+    cut = cuts.newest()
+    evil = ViewName("<img src=x onerror=alert(1)>")
+    cuts.append(replace(cut, number=2, views={evil: cut.views[ViewName("people")]}))
+    with served(Project(load_config(folder))) as url:
+        driver = browser()
+        for part in PARTS:
+            driver.get(f"{url}/#/{part}")
+            until(driver, "document.querySelector('main h1')")
+            assert driver.execute_script("return document.querySelectorAll('main img').length") == 0
