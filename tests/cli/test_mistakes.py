@@ -32,7 +32,7 @@ def test_init_writes_every_setting_at_its_default(headwater: Headwater, tmp_path
     assert all(f" {n.removeprefix('spark_')} = " in text for n in ("history", "parallel", "chunk_rows", "spark_master"))
 
 
-_SETTINGS = [n for n in Config.__dataclass_fields__ if n not in ("spark_options", "hub")]
+_SETTINGS = [n for n in Config.__dataclass_fields__ if n not in ("spark_options", "hub", "freshness")]
 
 
 def test_init_never_overwrites(headwater: Headwater, tmp_path: Path) -> None:
