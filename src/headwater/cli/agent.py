@@ -54,9 +54,9 @@ def enroll(
 @app.command("list")
 def list_(project: Project = HERE, as_json: Json = False) -> None:
     """The agents of a project: since when they may connect, and when they were last there."""
-    from headwater.runtime.reading.values import duration
     from headwater.hub.contacts import Contacts
     from headwater.hub.enrolment import Enrolment
+    from headwater.runtime.reading.values import duration
 
     warehouse, _ = _hub(project)
     contacts, found = Contacts(warehouse.storage), []

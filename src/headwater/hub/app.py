@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -74,7 +75,7 @@ class Hub:
         if not hmac.compare_digest(_token(request), self.secret):
             return _no(401, "the hub is not opened by this", "use the project's own commands")
         name = request.path_params["name"]
-        enrolled = self.enrolment.lately(name)
+        enrolled = await run_in_threadpool(self.enrolment.lately, name)
         if enrolled is None or enrolled.revoked:
             state = "was revoked" if enrolled is not None else "is not enrolled"
             return _no(503, f"agent {name} {state}", f"'headwater agent enroll {name}' makes a token for it")
@@ -82,7 +83,7 @@ class Hub:
         try:
             task = await self.desk.call(name, body)
         except SourceUnavailable as error:
-            return _no(503, f"{error.what}; {self.contacts.words(name)}", error.fix)
+            return _no(503, f"{error.what}; {await run_in_threadpool(self.contacts.words, name)}", error.fix)
         return StreamingResponse(self.desk.pieces(name, task), media_type="application/octet-stream")
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -90,7 +91,7 @@ class Hub:
     def _for_agents(self, door: Callable[[Request, str], Awaitable[Response]]) -> Handler:
         async def opened(request: Request) -> Response:
             name = request.path_params["name"]
-            if not self.enrolment.opens(name, _token(request)):
+            if not await run_in_threadpool(self.enrolment.opens, name, _token(request)):  # the warehouse may be far
                 return _no(401, "no agent of that name has this token", "'headwater agent enroll' at the hub makes one")
             return await door(request, name)
 
@@ -101,10 +102,12 @@ class Hub:
         instance = str(said.get("instance", ""))
         if not instance:
             return _no(400, "a start without an instance", "are hub and agent of one version?")
-        self.desk.refuse_twin(name, instance)
-        self.enrolment.starts(name, str(said.get("ticket", "")), str(said.get("next", "")))
-        self.desk.begins(name, instance)
-        self.contacts.heard(name, said.get("about"), at_once=True)
+        async with self.desk.agent(name).starting:  # of two that start at once one comes first
+            self.desk.refuse_twin(name, instance)
+            tickets = str(said.get("ticket", "")), str(said.get("next", ""))
+            await run_in_threadpool(self.enrolment.starts, name, *tickets)
+            self.desk.begins(name, instance)
+        await run_in_threadpool(self.contacts.heard, name, said.get("about"), at_once=True)
         log.info("agent %s has started", name)
         return JSONResponse({"wait": WAIT})
 
@@ -115,7 +118,7 @@ class Hub:
         working_on = [n for n in _list(said.get("working_on")) if isinstance(n, int)]
         about = said.get("about")
         self.desk.sign_of_life(name, working_on, about if isinstance(about, dict) else {})
-        self.contacts.heard(name, about)
+        await run_in_threadpool(self.contacts.heard, name, about)
         return Response(status_code=204)
 
     async def work(self, request: Request, name: str) -> Response:
@@ -157,7 +160,7 @@ class Hub:
         said = await _json(request)
         if self.desk.knows(name, str(said.get("instance", ""))):
             self.desk.leaves(name)
-            self.contacts.heard(name, said.get("about"), at_once=True)
+            await run_in_threadpool(self.contacts.heard, name, said.get("about"), at_once=True)
         return Response(status_code=204)
 
 

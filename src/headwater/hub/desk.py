@@ -60,6 +60,7 @@ class Present:
     waiting: asyncio.Queue[Task] = field(default_factory=asyncio.Queue)
     taken: dict[int, Task] = field(default_factory=dict)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Desk:

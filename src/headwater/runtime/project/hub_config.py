@@ -32,6 +32,11 @@ def hub_settings(said: Mapping[str, str], folder: Path) -> HubSettings:
             "openssl req -x509 -newkey rsa:2048 -nodes -days 365 -keyout hub.key -out hub.pem "
             "-subj /CN=hub.example -addext subjectAltName=DNS:hub.example",
         )
+    if not section.address and host in ("0.0.0.0", "::"):
+        raise ConfigError(
+            f"the hub listens at {section.listen}, which is no address that an agent could connect to",
+            'say in [hub] how agents reach it: address = "https://hub.example:7437"',
+        )
     scheme = "https" if "certificate" in found else "http"
     shown = f"[{host}]" if ":" in host else host
     address = section.address.rstrip("/") or f"{scheme}://{shown}:{port}"
