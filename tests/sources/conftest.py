@@ -9,8 +9,9 @@ import pytest
 
 from .rigs import RIGS, Opener, Rig
 
-if importlib.util.find_spec(f"{__package__}.rig_postgres"):
-    importlib.import_module(f"{__package__}.rig_postgres")  # appends itself to RIGS
+for name in ("rig_postgres", "rig_mariadb"):
+    if importlib.util.find_spec(f"{__package__}.{name}"):
+        importlib.import_module(f"{__package__}.{name}")  # appends itself to RIGS
 
 
 @pytest.fixture(params=RIGS)
