@@ -148,8 +148,15 @@ class MariadbServer:
         return f"{scheme}://{parts[0]}:{parts[1]}@{self.host}:{self.port}/{parts[2]}"
 
     def connect(self, database: str | None = None, **said: Any) -> pymysql.Connection:
-        options = {"user": USER, "password": PASSWORD, "charset": "utf8mb4", "autocommit": True, **said}
-        return pymysql.connect(host=self.host, port=self.port, database=database, **options)
+        options = {
+            "user": USER,
+            "password": PASSWORD,
+            "charset": "utf8mb4",
+            "autocommit": True,
+            "ssl_disabled": True,
+            **said,
+        }
+        return pymysql.connect(host=self.host, port=self.port, database=database, **(options | said))
 
     def create_database(self, name: str) -> str:
         """Create a database, return its url."""

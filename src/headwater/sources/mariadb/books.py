@@ -47,6 +47,12 @@ CREATE = {
 }
 _END = " ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 _NO_SUCH_TABLE = 1146
+_READ = f"""
+SELECT 0, generation, '', 0, '', 0, 0 FROM {META}
+UNION ALL SELECT 1, owner, label, floor, log, server, begun FROM {OWNERS}
+UNION ALL SELECT 2, name, '', since, '', 0, 0 FROM {TABLES} WHERE owner = %s
+UNION ALL SELECT 3, name, col, place, '', 0, 0 FROM {ALTERED}
+"""
 
 
 @dataclass(frozen=True)
@@ -71,25 +77,23 @@ class Books:
 def read(connection: Connection, spec: SourceSpec) -> Books | None:
     """None if there is no capture."""
     try:
-        ((generation,),) = rows(connection, f"SELECT generation FROM {META}")
-        owners = rows(connection, f"SELECT owner, label, floor, log, server, begun FROM {OWNERS}")
-        captured = rows(connection, f"SELECT name, since FROM {TABLES} WHERE owner = %s", [spec.owner])
-        altered = {(name, column): place for name, column, place in rows(connection, f"SELECT * FROM {ALTERED}")}
+        found = rows(connection, _READ, [spec.owner])
     except pymysql.ProgrammingError as error:
         if error.args[0] == _NO_SUCH_TABLE:
             return None
         raise
-    except ValueError:  # being installed right now
+    generations, owners, captured, altered = ([row[1:] for row in found if row[0] == n] for n in range(4))
+    if not generations:  # being installed right now
         return None
-    floor = None
+    generation, floor = generations[0][0], None
     for owner, _, place, log, server, begun in owners:
         if owner == spec.owner:
-            floor = LogPosition(Place.of(place), Head(log, server, begun), generation[:8])
+            floor = LogPosition(Place.of(int(place)), Head(log, int(server), int(begun)), generation[:8])
     return Books(
         generation,
         floor,
-        {name: Place.of(since) for name, since in captured},
-        altered,
+        {name: Place.of(int(since)) for name, _, since, *_ in captured},
+        {(name, column): int(place) for name, column, place, *_ in altered},
         tuple((owner, label) for owner, label, *_ in owners if owner != spec.owner),
     )
 

@@ -58,10 +58,12 @@ class Changes:
         return found.append_column(number, pa.array(self.numbers, pa.int64()))
 
 
-def answered(rows: Sequence[Sequence[object]], columns: Sequence[MariaColumn], key: tuple[str, ...] = ()) -> pa.Table:
-    """Rows of the server's texts, as they are selected."""
+def answered(
+    rows: Sequence[Sequence[object]], columns: Sequence[MariaColumn], told: int, key: tuple[str, ...]
+) -> pa.Table:
+    """Rows of the server's texts, as they are selected: the first columns are told, those of the key name a row."""
     found = [from_texts(values, c) for values, c in zip(zip(*rows, strict=True), columns, strict=True)]
-    return marked(found, columns, len(columns), key)
+    return marked(found, columns, told, key)
 
 
 def marked(

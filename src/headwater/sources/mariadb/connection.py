@@ -8,6 +8,7 @@ in UTC, and nothing that depends on the server's modes.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -32,10 +33,12 @@ _SESSION = (
     "SET NAMES utf8mb4, SESSION time_zone = '+00:00', SESSION sql_mode = '', SESSION autocommit = 1,"
     " SESSION tx_isolation = 'REPEATABLE-READ', SESSION lock_wait_timeout = 30,"
     " SESSION innodb_lock_wait_timeout = 30, SESSION max_statement_time = 0, SESSION group_concat_max_len = 1048576,"
-    " SESSION in_predicate_conversion_threshold = 0"
+    " SESSION in_predicate_conversion_threshold = 0, @master_binlog_checksum = 'NONE', @mariadb_slave_capability = 4"
 )
-"""A long IN list is to stay one: its ranges are looked up in an index."""
+"""A long IN list is to stay one: its ranges are looked up in an index. What begins with @ is for reading the log."""
 
+_FRESH = 0.5
+"""Seconds for which a connection is taken to be still there."""
 _LOST = frozenset({2006, 2013, 2055, 1053, 1927, 1184})
 _DENIED = frozenset({1142, 1143, 1227, 1044, 1370})
 _MOVED = frozenset({1146, 1054, 1412, 1051})
@@ -43,12 +46,15 @@ LOG_TROUBLE = 1236
 """The server cannot send its log from where it was asked to."""
 
 
+_encryption: dict[str, dict[str, Any]] = {}
+"""Per server, as the first connection turned out."""
+
+
 class ConnectionPool:
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
-        self._idle: list[Connection] = []
+        self._idle: list[tuple[Connection, float]] = []
         self._parameters = _parameters(spec)
-        self._encryption: dict[str, Any] = {}
 
     @property
     def database(self) -> str:
@@ -65,7 +71,7 @@ class ConnectionPool:
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Connection]:
         """A connection in autocommit mode. Whatever transaction is left open is rolled back."""
-        connection = self._idle.pop() if self._idle else self.connect()
+        connection = self._waiting() or self.connect()
         whole = False
         try:
             with self.explained():
@@ -89,7 +95,7 @@ class ConnectionPool:
     def connect(self) -> Connection:
         """A new connection, which is the caller's to close."""
         try:
-            connection = pymysql.connect(**self._parameters, **self._encryption)
+            connection = pymysql.connect(**self._parameters, **_encryption.get(self.place, {}))
             version = str(connection.server_version)  # type: ignore[attr-defined]  # the stubs lack it
             if "mariadb" not in version.lower():
                 connection.close()
@@ -102,14 +108,26 @@ class ConnectionPool:
                 cursor.execute(_SESSION)
         except pymysql.MySQLError as error:
             raise self._connect_error(error) from None
-        # as the first connection turned out: making a context for each takes ten times as long as connecting
+        # making a context for each connection takes ten times as long as connecting
         made: Any = connection
-        self._encryption = {"ssl": made.ctx} if made._secure else {"ssl_disabled": True}
+        _encryption[self.place] = {"ssl": made.ctx} if made._secure else {"ssl_disabled": True}
         return connection
 
     def close(self) -> None:
         while self._idle:
-            cut_off(self._idle.pop())
+            cut_off(self._idle.pop()[0])
+
+    def _waiting(self) -> Connection | None:
+        """One that is idle, and still there: a server that was restarted has forgotten them all."""
+        while self._idle:
+            connection, since = self._idle.pop()
+            try:
+                if time.monotonic() - since > _FRESH:
+                    connection.ping(reconnect=False)
+                return connection
+            except (pymysql.MySQLError, OSError):
+                cut_off(connection)
+        return None
 
     def _return(self, connection: Connection, whole: bool) -> None:
         if not connection.open:
@@ -123,7 +141,7 @@ class ConnectionPool:
         except (pymysql.MySQLError, OSError):
             cut_off(connection)
             return
-        self._idle.append(connection)
+        self._idle.append((connection, time.monotonic()))
 
     def _connect_error(self, error: pymysql.MySQLError) -> HeadwaterError:
         code, said = _told(error)

@@ -22,9 +22,7 @@ from headwater.sources.mariadb.places import Head, Place, file_name, place_of
 _DUMP = 0x12
 _DO_NOT_WAIT = 1
 _CRC32 = 1
-"""A file's first event says whether the others end with a checksum."""
-_MADE_UP = 0x20
-"""A flag of events that are in no file: they have none. A server strips others of theirs for replicas only."""
+"""A file's first event says whether those that follow end with a checksum."""
 _BLOCK = 1 << 18
 _MOST = 0xFFFFFF
 
@@ -54,8 +52,6 @@ class Dump:
         """All of them, but those that say how a file begins."""
         with self._pool.explained():
             self._connection = self._pool.connect()
-            with self._connection.cursor() as cursor:
-                cursor.execute("SET @master_binlog_checksum = 'NONE', @mariadb_slave_capability = 4")
             file = file_name(self.log, self.place.number)
             request = struct.pack("<IHI", self.place.offset, _DO_NOT_WAIT, 0) + file.encode()
             wire: Any = self._connection  # the driver has no words for it
@@ -76,8 +72,8 @@ class Dump:
     def _told(self, read: Reading) -> Iterator[Event]:
         number, checked = self.place.number, False
         for packet in _packets(read):
-            when, kind, server, _, end, flags = HEADER.unpack_from(packet, 1)
-            body = packet[20:-4] if checked and not flags & _MADE_UP else packet[20:]
+            when, kind, server, _, end, _ = HEADER.unpack_from(packet, 1)
+            body = packet[20:-4] if checked else packet[20:]
             if kind == events.ROTATE:
                 name, offset = events.rotated(body)
                 _, place = place_of(name, offset)

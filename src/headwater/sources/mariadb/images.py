@@ -145,7 +145,7 @@ def _decimal(precision: int, scale: int) -> Read:
             if size:
                 digits.append(f"{int.from_bytes(left[place : place + size], 'big'):0{count}d}")
                 place += size
-        text = "".join(digits) or "0"
+        text = "".join(digits).lstrip("0") or "0"
         if part:
             behind = []
             for size, count in parts:

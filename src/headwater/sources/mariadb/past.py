@@ -36,7 +36,7 @@ from headwater.sources.mariadb.images import Wanted
 from headwater.sources.mariadb.known import KnownTables, old_enough
 from headwater.sources.mariadb.places import LogPosition, Place, place_of
 from headwater.sources.mariadb.transactions import Log
-from headwater.sources.mariadb.types import MariaColumn, compared, fitted, literal, selected
+from headwater.sources.mariadb.types import MariaColumn, compared, fitted, literal, may_be_unfit, selected
 from headwater.sources.mariadb.window import PLACE, LogWindow, window_of
 
 _KEYS = 1000
@@ -102,11 +102,15 @@ class Snapshot:
         yield found.drop_columns([PLACE])
 
     def _selected(self, table: MariaTable, columns: Sequence[MariaColumn], where: Sequence[str]) -> Iterator[pa.Table]:
-        read = ", ".join(selected(quoted(c.name), c) for c in columns) or "1"
+        key = [table.columns[c] for c in table.key] if any(map(may_be_unfit, columns)) else []
+        every = [*columns, *(c for c in key if c.type is not None and c not in columns)]
+        read = ", ".join(selected(quoted(c.name), c) for c in every) or "1"
         said = " AND ".join(w for w in where if w) or "TRUE"
         with stream(self.connection, f"SELECT {read} FROM {table.sql} WHERE {said}") as cursor:
             while found := cursor.fetchmany(_ROWS):
-                rows_ = answered(found, columns, table.key) if columns else pa.table({"1": [1] * len(found)})
+                rows_ = (
+                    answered(found, every, len(columns), table.key) if columns else pa.table({"1": [1] * len(found)})
+                )
                 yield rows_.append_column(COUNT, pa.array(np.ones(len(found), np.int64)))
 
     def _told(

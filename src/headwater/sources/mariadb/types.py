@@ -100,6 +100,10 @@ def selected(reference: str, column: MariaColumn) -> str:
     return f"{reference}+0" if column.base == "bit" or "zerofill" in column.declared else reference
 
 
+def may_be_unfit(column: MariaColumn) -> bool:
+    return column.base in ("date", "datetime", "timestamp", "decimal")
+
+
 Misfits = dict[int, str]
 """Row → the value that its column's type cannot hold, as text."""
 

@@ -78,27 +78,38 @@ class LogWindow:
 
     def cover(self, log: Log, books: Books, at: LogPosition) -> None:
         """Have everything from a position to the present end of the log."""
-        if self._start is None or at.place < self._start or self._size > _MOST_BYTES:
-            self.look(log, books)
-            self._start = self._end = at.place
-            self._heads = {at.place.number: at.head}
-            self._rows, self._decoded, self._size = {}, {}, 0
-        known = self._heads.get(at.place.number)
-        if known != at.head:
+        new = self._start is None or at.place < self._start or self._size > _MOST_BYTES
+        if new:
+            self._begin(log, books, at)
+        try:
+            self._extend(log)
+        except PositionTrimmed:
+            if new:
+                raise
+            self._begin(log, books, at)  # what lies between is gone; whether anything was altered there `look` says
+            self._extend(log)
+        if self._heads.get(at.place.number) != at.head:
             raise another_life(log.source, "its log was begun anew")
+        self.noted = max(self.noted or self._end, self._end)
+
+    def _begin(self, log: Log, books: Books, at: LogPosition) -> None:
+        self.look(log, books)
+        self._start = self._end = at.place
+        self._heads = {at.place.number: at.head}
+        self._rows, self._decoded, self._size = {}, {}, 0
+
+    def _extend(self, log: Log) -> None:
         with log.dump(self._end) as dump:
             for transaction in log.transactions(dump):
                 self._keep(transaction)
             self._same(log, dump.heads, self._end.number)
             self._heads |= dump.heads
             self._end = dump.place
-        self.noted = max(self.noted or self._end, self._end)
 
     def look(self, log: Log, books: Books) -> Place:
         """Read the alterations since the last look, and nothing else; returns where the log ends."""
-        if self.noted is None and books.floor is not None:
-            self.noted = books.floor.place
-        assert self.noted is not None
+        assert books.floor is not None
+        self.noted = max(self.noted or books.floor.place, books.floor.place)
         try:
             with log.dump(self.noted) as dump:
                 for transaction in log.transactions(dump):
