@@ -1,6 +1,7 @@
 """[sources.NAME]: one source as headwater.toml names it, made into a SourceSpec.
 
     url = "postgresql://reader:${SHOP_PASSWORD}@db.example/shop"
+    url = "mariadb://reader:${SHOP_PASSWORD}@db.example/shop"
     kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
     ask = false                 never asked once views over it are loaded: what they need of it is kept beside them
     capture = "log"             how a PostgreSQL server's changes are seen: "triggers" (as it is), "log", "auto"
@@ -24,9 +25,11 @@ from headwater.model.names import SourceName
 from headwater.model.source import ASK, CAPTURE, DELAY, MISSING, SourceSpec
 from headwater.runtime.project.secrets import remember
 
-SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "memory")
+SCHEMES = ("postgresql", "postgres", "mariadb", "mysql", "sqlite", "delta", "memory")
 FILES = ("sqlite", "delta")
-SERVERS = ("postgresql", "postgres")
+POSTGRES = ("postgresql", "postgres")
+MARIADB = ("mariadb", "mysql")
+SERVERS = (*POSTGRES, *MARIADB)
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
 _KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, DELAY)
@@ -124,9 +127,9 @@ def _secrets(url: str) -> list[str]:
 def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> None:
     said = "url" if "url" in settings else "kind"
     if scheme not in SCHEMES:
-        raise UnknownName("kind of source", scheme, SCHEMES[:4], f"in the {said} of {where}")
+        raise UnknownName("kind of source", scheme, SCHEMES[:-1], f"in the {said} of {where}")
     kind = settings.get("kind", scheme)
-    if kind != scheme and not (kind in SERVERS and scheme in SERVERS):
+    if kind != scheme and not any(kind in family and scheme in family for family in (POSTGRES, MARIADB)):
         raise ConfigError(f"the kind of {where} is not that of its url", "leave out kind: the url says it")
     if scheme not in SERVERS:
         given = [key for key in _PARTS if key in settings]
@@ -160,6 +163,8 @@ def _capture(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple
         raise UnknownName(CAPTURE, str(said), _CAPTURES, f"in {where}")
     if scheme not in SERVERS and said == "log":
         raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source has no log to read", "leave it out")
+    if scheme in MARIADB and said == "triggers":
+        raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source is captured by its log only", "leave it out")
     return [(CAPTURE, said)]
 
 
