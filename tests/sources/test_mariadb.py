@@ -689,3 +689,19 @@ def test_random_histories_of_sessions_that_overlap(db: Database, seed: int) -> N
                 total.update(bag)
                 assert min(total.values(), default=0) >= 0, "no state in between is impossible"
             assert Counter({row: n for row, n in total.items() if n}) == last[table]
+
+
+def test_the_types_that_the_docs_list_are_those(db: Database) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "mariadb.md").read_text()
+    listed = [line.split(" | ")[:2] for line in text.splitlines() if line.startswith("| `")]
+    assert len(listed) > 25
+    declared = [kind.strip("|` ") for kind, _ in listed]
+    db.run(f"CREATE TABLE t ({', '.join(f'c{n} {kind} NULL' for n, kind in enumerate(declared))})")
+    spark = {
+        "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean",
+        "date32[day]": "date",
+        "timestamp[us]": "timestamp", "timestamp[us, tz=UTC]": "timestamp with time zone",
+    }  # fmt: skip
+    for column, (kind, shown) in zip(db.source.describe()[TableName(SRC, "t")].columns, listed, strict=True):
+        found = str(column.type).replace("decimal128", "decimal").replace(", ", ",") if column.type else "None"
+        assert spark.get(str(column.type), found) == shown, kind
