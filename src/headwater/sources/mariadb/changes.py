@@ -16,8 +16,8 @@ import pyarrow as pa
 from headwater.model.changelog import COUNT, UNFIT
 from headwater.sources.mariadb.catalog import MariaTable
 from headwater.sources.mariadb.charsets import Decoder
-from headwater.sources.mariadb.events import Rows
-from headwater.sources.mariadb.images import Values, Wanted, decode
+from headwater.sources.mariadb.events import Layout, Rows
+from headwater.sources.mariadb.images import Plan, Values, Wanted, decode, planned
 from headwater.sources.mariadb.types import MariaColumn, Misfits, from_log, from_texts
 
 _SHOWN = 60
@@ -39,12 +39,17 @@ class Changes:
     values: Values = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
+    layout: Layout | None = None
+    """Of the rows that were added last, and how they are read."""
+    plan: Plan = ()
 
     def add(self, number: int, rows: Rows) -> int:
         """How many rows they are."""
         if not self.values:
             self.values = [[] for _ in self.wanted.columns]
-        decode(rows, self.wanted, self.values, self.counts)
+        if rows.layout is not self.layout:
+            self.layout, self.plan = rows.layout, planned(rows.layout, self.wanted)
+        decode(rows, self.plan, self.values, self.counts)
         new = len(self.counts) - len(self.numbers)
         self.numbers += [number] * new
         return new
@@ -59,10 +64,10 @@ class Changes:
 
 
 def answered(
-    rows: Sequence[Sequence[object]], columns: Sequence[MariaColumn], told: int, key: tuple[str, ...]
+    values: Sequence[Sequence[bytes | None]], columns: Sequence[MariaColumn], told: int, key: tuple[str, ...]
 ) -> pa.Table:
-    """Rows of the server's texts, as they are selected: the first columns are told, those of the key name a row."""
-    found = [from_texts(values, c) for values, c in zip(zip(*rows, strict=True), columns, strict=True)]
+    """Columns of the server's texts, as they are selected: the first are told, those of the key name a row."""
+    found = [from_texts(texts, c) for texts, c in zip(values, columns, strict=True)]
     return marked(found, columns, told, key)
 
 

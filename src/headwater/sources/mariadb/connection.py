@@ -26,6 +26,7 @@ from headwater.model.errors import (
     SourceUnavailable,
 )
 from headwater.model.source import SourceSpec
+from headwater.sources.mariadb.wire import Columns, columns_of
 
 Connection = pymysql.Connection
 
@@ -132,8 +133,7 @@ class ConnectionPool:
     def _return(self, connection: Connection, whole: bool) -> None:
         if not connection.open:
             return
-        unread = getattr(connection, "_result", None)
-        if not whole or (unread is not None and unread.unbuffered_active):
+        if not whole:  # an answer may be half read
             cut_off(connection)
             return
         try:
@@ -190,17 +190,13 @@ def rows(connection: Connection, statement: str, values: Sequence[Any] = ()) -> 
         return list(cursor.fetchall())
 
 
-@contextlib.contextmanager
-def stream(connection: Connection, statement: str) -> Iterator[SSCursor]:
-    """The rows as they come, as texts and bytes."""
-    decoders, connection.decoders = connection.decoders, {}
-    try:
-        cursor = connection.cursor(SSCursor)
-        cursor.execute(statement)
-        yield cursor
-        cursor.close()
-    finally:
-        connection.decoders = decoders
+def stream(connection: Connection, statement: str, width: int, most: int) -> Iterator[Columns]:
+    """The rows of an answer as they come, so many at a time: columns of texts."""
+    cursor = connection.cursor(SSCursor)
+    cursor.execute(statement)
+    wire: Any = connection  # the driver has no words for it
+    wire._result.unbuffered_active = False  # or else the cursor would read on when it is let go
+    yield from columns_of(wire._rfile.read1, width, most)
 
 
 def quoted(name: str) -> str:

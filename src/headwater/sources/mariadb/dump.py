@@ -7,7 +7,7 @@ at its end the server says so. What is sent is committed; a transaction is sent 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -18,15 +18,12 @@ from headwater.sources.mariadb import events
 from headwater.sources.mariadb.connection import LOG_TROUBLE, Connection, ConnectionPool, another_life, cut_off
 from headwater.sources.mariadb.events import HEADER, Event
 from headwater.sources.mariadb.places import Head, Place, file_name, place_of
+from headwater.sources.mariadb.wire import Reading, packets
 
 _DUMP = 0x12
 _DO_NOT_WAIT = 1
 _CRC32 = 1
 """A file's first event says whether those that follow end with a checksum."""
-_BLOCK = 1 << 18
-_MOST = 0xFFFFFF
-
-Reading = Callable[[int], bytes]
 
 
 class Dump:
@@ -71,7 +68,7 @@ class Dump:
 
     def _told(self, read: Reading) -> Iterator[Event]:
         number, checked = self.place.number, False
-        for packet in _packets(read):
+        for packet in packets(read):
             when, kind, server, _, end, _ = HEADER.unpack_from(packet, 1)
             body = packet[20:-4] if checked else packet[20:]
             if kind == events.ROTATE:
@@ -102,27 +99,3 @@ class Dump:
             )
         return another_life(self._source, f"its log does not have {file_name(self.log, self.place.number)}:"
                             f"{self.place.offset} ({said})")  # fmt: skip
-
-
-def _packets(read: Reading) -> Iterator[bytes]:
-    """Whole packets of the protocol, each with an event after its first byte, until the server says that it is done."""
-    held, at = b"", 0
-    parts: list[bytes] = []
-    while True:
-        while len(held) - at < 4 or len(held) - at < 4 + int.from_bytes(held[at : at + 3], "little"):
-            more = read(_BLOCK)
-            if not more:
-                raise pymysql.OperationalError(2013, "lost the connection while the log was read")
-            held, at = held[at:] + more, 0
-        size = int.from_bytes(held[at : at + 3], "little")
-        packet, at = held[at + 4 : at + 4 + size], at + 4 + size
-        if size == _MOST or parts:
-            parts.append(packet)
-            if size == _MOST:
-                continue
-            packet, parts = b"".join(parts), []
-        if packet[0] == 0xFF:
-            raise pymysql.OperationalError(int.from_bytes(packet[1:3], "little"), packet[9:].decode("utf-8", "replace"))
-        if packet[0] == 0xFE and len(packet) < 9:
-            return
-        yield packet

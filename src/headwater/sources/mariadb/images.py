@@ -37,13 +37,15 @@ class Wanted:
 
 Values = list[list[Any]]
 
+Plan = Sequence[tuple[int, int, Read]]
+"""Per column of an image: its bit among the NULLs, its place among the wanted ones (−1: none), how it is read."""
 
-def decode(rows: Rows, wanted: Wanted, into: Values, counts: list[int]) -> None:
+
+def decode(rows: Rows, plan: Plan, into: Values, counts: list[int]) -> None:
     """Append each column's values, and +1 or −1 for each row."""
-    plan = _plan(rows.layout, wanted)
     images, end = rows.images, len(rows.images)
     width = (len(plan) + 7) // 8
-    at, number = 0, 0
+    at = 0
     update = rows.kind in UPDATES
     sign = -1 if update or rows.kind in DELETES else 1
     while at < end:
@@ -58,22 +60,11 @@ def decode(rows: Rows, wanted: Wanted, into: Values, counts: list[int]) -> None:
                 into[slot].append(value)
         counts.append(sign)
         if update:
-            number, sign = number + 1, -sign
+            sign = -sign
 
 
-def _plan(layout: Layout, wanted: Wanted) -> Sequence[tuple[int, int, Read]]:
-    key = (layout, wanted.columns)
-    if key not in _plans:
-        if len(_plans) > 1000:
-            _plans.clear()
-        _plans[key] = _planned(layout, wanted)
-    return _plans[key]
-
-
-_plans: dict[tuple[Layout, tuple[MariaColumn, ...]], Sequence[tuple[int, int, Read]]] = {}
-
-
-def _planned(layout: Layout, wanted: Wanted) -> Sequence[tuple[int, int, Read]]:
+def planned(layout: Layout, wanted: Wanted) -> Plan:
+    """How images of this layout are read."""
     slots = {column.name: n for n, column in enumerate(wanted.columns)}
     missing = [name for name in slots if name not in layout.columns]
     if missing:

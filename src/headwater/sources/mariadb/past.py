@@ -106,12 +106,10 @@ class Snapshot:
         every = [*columns, *(c for c in key if c.type is not None and c not in columns)]
         read = ", ".join(selected(quoted(c.name), c) for c in every) or "1"
         said = " AND ".join(w for w in where if w) or "TRUE"
-        with stream(self.connection, f"SELECT {read} FROM {table.sql} WHERE {said}") as cursor:
-            while found := cursor.fetchmany(_ROWS):
-                rows_ = (
-                    answered(found, every, len(columns), table.key) if columns else pa.table({"1": [1] * len(found)})
-                )
-                yield rows_.append_column(COUNT, pa.array(np.ones(len(found), np.int64)))
+        statement = f"SELECT {read} FROM {table.sql} WHERE {said}"
+        for values in stream(self.connection, statement, len(every) or 1, _ROWS):
+            found = answered(values[: len(every)], every, len(columns), table.key)
+            yield found.append_column(COUNT, pa.array(np.ones(len(values[0]), np.int64)))
 
     def _told(
         self, found: pa.Table, conditions: Sequence[Condition], names: Sequence[str], table: MariaTable

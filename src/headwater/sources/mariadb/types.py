@@ -108,21 +108,22 @@ Misfits = dict[int, str]
 """Row → the value that its column's type cannot hold, as text."""
 
 
-def from_texts(values: Sequence[Any], column: MariaColumn) -> tuple[pa.Array, Misfits]:
-    """A column of an answer."""
+def from_texts(values: Sequence[str | bytes | None], column: MariaColumn) -> tuple[pa.Array, Misfits]:
+    """A column of an answer, or of the log where it has texts."""
     kind = column.type
     assert kind is not None
     if kind == pa.string() or kind == pa.binary():
         return pa.array(values, kind), {}
     if kind == pa.bool_():
-        return pa.array([None if v is None else v == "1" for v in values], kind), {}
+        return pa.array([None if v is None else v == b"1" for v in values], kind), {}
     texts = pa.array(values, pa.string())
     try:
         return _typed(texts, kind), {}
     except pa.ArrowInvalid:
         wrong = {v for v in texts.unique().to_pylist() if v is not None and not _fits(v, kind)}
-        fitting = pa.array([None if v in wrong else v for v in values], pa.string())
-        return _typed(fitting, kind), {n: v for n, v in enumerate(values) if v in wrong}
+        said = texts.to_pylist()
+        fitting = pa.array([None if v in wrong else v for v in said], pa.string())
+        return _typed(fitting, kind), {n: v for n, v in enumerate(said) if v in wrong}
 
 
 def _typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
