@@ -12,6 +12,7 @@ One window for all adapter objects of a process that read the same capture; whoe
 
 from __future__ import annotations
 
+import bisect
 import threading
 from dataclasses import dataclass, field
 
@@ -54,8 +55,11 @@ def alterations(transaction: Transaction, database: str) -> list[Altered]:
 
 @dataclass
 class _Decoded:
+    """The changes of a table's events from the first up to, but not including, number `events`."""
+
+    first: int
+    events: int
     parts: list[pa.Table] = field(default_factory=list)
-    events: int = 0
 
 
 class LogWindow:
@@ -167,13 +171,15 @@ class LogWindow:
     def changes(self, table: str, wanted: Wanted, since: int, span: tuple[Place, Place]) -> pa.Table:
         """Those of a table that were committed after the first place and up to the second: columns, COUNT, PLACE. What
         was written up to `since`, when its columns were others, is not read."""
-        held = self._decoded.setdefault((table, wanted.columns), _Decoded())
         events = self._rows.get(table, [])
+        first = bisect.bisect_right(events, max(since, int(span[0])), key=lambda event: event[0])
+        held = self._decoded.get((table, wanted.columns))
+        if held is None or first < held.first:  # what lies before is decoded when someone asks for it
+            held = self._decoded[table, wanted.columns] = _Decoded(first, first)
         if held.events < len(events) or not held.parts:
             new = Changes(wanted, len(wanted.columns), ())
             for place, part in events[held.events :]:
-                if place > since:
-                    new.add(place, part)
+                new.add(place, part)
             held.parts.append(new.table(PLACE))
             held.parts, held.events = [concatenated(held.parts)], len(events)
         (whole,) = held.parts
