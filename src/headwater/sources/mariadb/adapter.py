@@ -258,6 +258,8 @@ class MariadbSource:
         with self._pool.borrow() as connection:
             noted = held(books.read(connection, self._spec), self._spec, place)
             window, log = self._window(noted), self._log(connection)
+            with window.lock:
+                window.know(noted)
             polled = {
                 name: self._polled(connection, name, columns, (noted, window)) for name, columns in tables.items()
             }

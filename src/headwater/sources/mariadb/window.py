@@ -112,8 +112,8 @@ class LogWindow:
 
     def look(self, log: Log, books: Books) -> Place:
         """Read the alterations since the last look, and nothing else; returns where the log ends."""
-        assert books.floor is not None
-        self.noted = max(self.noted or books.floor.place, books.floor.place)
+        self.know(books)
+        assert self.noted is not None
         try:
             with log.dump(self.noted) as dump:
                 for transaction in log.transactions(dump):
@@ -124,6 +124,11 @@ class LogWindow:
             self.altered.append((self.noted, _GAP))
             self._unwritten.append((self.noted, _GAP))
         return self.noted
+
+    def know(self, books: Books) -> None:
+        """Up to the owner's floor everything is in the books."""
+        assert books.floor is not None
+        self.noted = max(self.noted or books.floor.place, books.floor.place)
 
     def meet(self, transaction: Transaction) -> None:
         """Remember the alterations of a transaction that was read."""
