@@ -1,7 +1,6 @@
 """The server's packets, as fast as Python reads them: events of the log, and rows of an answer.
 
-The driver reads a packet with several calls, and a value with several more. Here blocks are read and cut up: the log
-is read twice as fast, and rows four times.
+The driver reads a packet with several calls, and a value with several more. Here blocks are read and cut up.
 """
 
 from __future__ import annotations
