@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from headwater.runtime.compute.spark import start_spark
 from headwater.runtime.project import secrets
 from headwater.runtime.project.config import Config
+from mariadb_server import MariadbServer, find, mariadb_server
 from postgres_server import PostgresServer, postgres_server
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
@@ -60,6 +61,17 @@ def postgres_untimed() -> Iterator[PostgresServer]:
     """Another one, which does not keep commit times."""
     folder = tempfile.TemporaryDirectory(prefix="headwater-postgres-", ignore_cleanup_errors=True)
     with folder as path, postgres_server(path, timed=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariadbServer]:
+    """A real MariaDB, one per run, where there is one."""
+    if find() is None:
+        assert "mariadb" not in os.environ.get("HEADWATER_TESTS_NEED", ""), "there is no MariaDB server"
+        pytest.skip("there is no MariaDB server: install mariadb-server, or run 'make mariadb'")
+    folder = tempfile.TemporaryDirectory(prefix="headwater-mariadb-", ignore_cleanup_errors=True)
+    with folder as path, mariadb_server(path) as server:
         yield server
 
 

@@ -13,7 +13,7 @@ from .rigs import RIGS, Opener, Rig
 
 __all__ = ["in_s3", "rig", "s3"]
 
-for rig_of in ("postgres", "agent"):
+for rig_of in ("postgres", "mariadb", "agent"):
     importlib.import_module(f"{__package__}.rig_{rig_of}")  # appends itself to RIGS
 
 
@@ -22,3 +22,20 @@ def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
     opener: Opener = request.param
     with opener(request) as opened:
         yield opened
+
+
+LONG_AT_MARIADB = (
+    "test_any_history_is_told_and_answered_exactly",
+    "test_any_history_is_joined_exactly",
+    "test_any_history_of_parts",
+    "test_many_keys_many_rows",
+)
+"""Each takes several seconds there, and creates tables by the dozen: they are part of make soak. In their place CI runs
+the histories of `test_mariadb.py`."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "mariadb" in item.keywords and getattr(item, "originalname", "") in LONG_AT_MARIADB:
+            item.add_marker(pytest.mark.soak)

@@ -35,6 +35,9 @@ SOURCES = """\
 # user = "reader"
 # password = "${TILL_PASSWORD}"
 
+# [sources.stock]
+# url = "mariadb://reader:${STOCK_PASSWORD}@db.example:3306/stock"     # by its binary log; one database is one source
+
 [sources.crm]
 url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/slashes for an absolute path
 

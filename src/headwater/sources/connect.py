@@ -26,6 +26,12 @@ def _postgres(spec: SourceSpec) -> Source:
     return PostgresSource(spec)
 
 
+def _mariadb(spec: SourceSpec) -> Source:
+    from headwater.sources.mariadb.adapter import MariadbSource
+
+    return MariadbSource(spec)
+
+
 def _delta(spec: SourceSpec) -> Source:
     from headwater.sources.delta.adapter import DeltaSource
 
@@ -54,6 +60,8 @@ ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
     "postgresql": _postgres,
     "postgres": _postgres,
     "sqlite": _sqlite,
+    "mariadb": _mariadb,
+    "mysql": _mariadb,
     "delta": _delta,
     "delta+s3": _delta,
     "files": _files,

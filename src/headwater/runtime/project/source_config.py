@@ -1,6 +1,7 @@
 """[sources.NAME]: one source as headwater.toml names it, made into a SourceSpec.
 
     url = "postgresql://reader:${SHOP_PASSWORD}@db.example/shop"
+    url = "mariadb://reader:${SHOP_PASSWORD}@db.example/shop"
     kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
     ask = false                 never asked once views over it are loaded: what they need of it is kept beside them
     capture = "log"             how a PostgreSQL server's changes are seen: "triggers" (as it is), "log", "auto"
@@ -29,9 +30,11 @@ from headwater.model.sizes import bytes_of
 from headwater.model.source import ASK, CAPTURE, DELAY, LOG_LIMIT, MISSING, PARTS, SourceSpec
 from headwater.runtime.project.secrets import remember
 
-SCHEMES = ("postgresql", "postgres", "sqlite", "delta", "delta+s3", "files", "agent", "memory")
+SCHEMES = ("postgresql", "postgres", "mariadb", "mysql", "sqlite", "delta", "delta+s3", "files", "agent", "memory")
 FILES = ("sqlite", "delta", "files")
-SERVERS = ("postgresql", "postgres")
+POSTGRES = ("postgresql", "postgres")
+MARIADB = ("mariadb", "mysql")
+SERVERS = (*POSTGRES, *MARIADB)
 QUESTIONS = "questions"
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
@@ -138,7 +141,7 @@ def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> No
     if scheme not in SCHEMES:
         raise UnknownName("kind of source", scheme, SCHEMES[:-1], f"in the {said} of {where}")
     kind = settings.get("kind", scheme)
-    if kind != scheme and not (kind in SERVERS and scheme in SERVERS):
+    if kind != scheme and not any(kind in family and scheme in family for family in (POSTGRES, MARIADB)):
         raise ConfigError(f"the kind of {where} is not that of its url", "leave out kind: the url says it")
     if scheme not in SERVERS:
         given = [key for key in _PARTS if key in settings]
@@ -180,6 +183,8 @@ def _capture(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple
         raise UnknownName(CAPTURE, str(said), _CAPTURES, f"in {where}")
     if scheme not in (*SERVERS, "agent") and said == "log":
         raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source has no log to read", "leave it out")
+    if scheme in MARIADB and said == "triggers":
+        raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source is captured by its log only", "leave it out")
     return [(CAPTURE, said)]
 
 
@@ -187,7 +192,7 @@ def _log_limit(settings: Mapping[str, Any], scheme: str, where: str) -> list[tup
     if LOG_LIMIT not in settings:
         return []
     said = settings[LOG_LIMIT]
-    if scheme not in (*SERVERS, "agent"):
+    if scheme not in (*POSTGRES, "agent"):
         raise ConfigError(f"{LOG_LIMIT} in {where}: a {scheme} source keeps no log for Headwater", "leave it out")
     if said == "none":
         return [(LOG_LIMIT, said)]
