@@ -20,7 +20,7 @@ from headwater.hub import desk
 from headwater.hub.contacts import Contacts
 from headwater.hub.enrolment import Enrolment, Refused
 from headwater.hub.serving import open_hub
-from headwater.model.errors import ConfigError, SourceRefused, SourceUnavailable, UsageError
+from headwater.model.errors import ConfigError, SourceRefused, SourceUnavailable, UsageError, WarehouseError
 from headwater.model.names import SourceName, TableName
 from headwater.model.source import SourceSpec
 from headwater.sources import connect
@@ -195,6 +195,19 @@ def test_who_is_away_was_last_heard_of(hub: HubHere, laptop: Path, monkeypatch: 
     assert last.database == "sqlite"
     with pytest.raises(SourceUnavailable, match="agent nobody is not enrolled"):
         source_of(hub, "nobody").describe()
+
+
+def test_a_full_disk_sends_no_agent_away(hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = Storage.put
+
+    def full(storage: Storage, relative: str, data: bytes) -> None:
+        if "contacts" in relative:
+            raise WarehouseError("the disk is full")
+        put(storage, relative, data)
+
+    monkeypatch.setattr(Storage, "put", full)
+    with running(laptop):
+        assert TABLE in source_of(hub).describe()
 
 
 def test_a_hub_that_was_closed_is_found_again(hub: HubHere, laptop: Path) -> None:

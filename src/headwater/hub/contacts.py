@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headwater.model.errors import HeadwaterError
 from headwater.storage import Storage
 from headwater.storage.records import decode, encode
+
+log = logging.getLogger(__name__)
 
 _FOLDER = "hub/contacts"
 _EVERY = 10.0
@@ -39,8 +43,11 @@ class Contacts:
         version, database = (str(said.get(key, ""))[:200] for key in ("version", "database"))
         waits = said.get("waits")
         contact = Contact(now, version, database, waits if isinstance(waits, int) else None)
-        self._storage.make_folder(_FOLDER)
-        self._storage.put(f"{_FOLDER}/{agent}.json", encode(contact))
+        try:
+            self._storage.make_folder(_FOLDER)
+            self._storage.put(f"{_FOLDER}/{agent}.json", encode(contact))
+        except (HeadwaterError, OSError) as error:  # a full disk is no reason to send agents away
+            log.warning("that agent %s is here could not be written down: %s", agent, error)
 
     def words(self, agent: str) -> str:
         """When it was last heard of, as a sentence goes on."""
