@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install mariadb demo lab verdicts test fast soak chaos corpus lint format screens bench clean
+.PHONY: help install mariadb demo lab verdicts test fast soak chaos corpus lint format screens docs bench clean
 
 help: ## list what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ format: $(READY) ## let ruff put the code in order
 
 screens: $(READY) ## the README's pictures of the live page, taken anew in a real browser (Debian's chromium-driver)
 	@HEADWATER_SCREENS=docs/screens $(BIN)/python -m pytest tests/page/test_browser.py -m soak
+
+docs: $(READY) ## the documentation as a site, .site/index.html; its reference is made from the code
+	@$(BIN)/python docs/site/build.py
 
 bench: $(READY) ## measure, beside peers where they can be installed; writes bench/out/
 	@$(BIN)/python bench/run.py
