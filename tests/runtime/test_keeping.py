@@ -75,6 +75,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.soak
 def test_every_state_is_the_same_whatever_is_kept(tmp_path: Path, spark: SparkSession) -> None:
     project, chance = Project(tmp_path / "p", VIEWS, DATABASES), random.Random(3)
     for _ in range(30):

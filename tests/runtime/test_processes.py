@@ -97,6 +97,7 @@ def shows(project: Project, run: Run, count: int, seconds: float = 120) -> None:
     raise AssertionError(f"{count} rows were not shown in time; the run said:\n{run.said()}")
 
 
+@pytest.mark.soak
 def test_deaths_cost_time_and_nothing_else(project: Project, run: Run) -> None:
     shows(project, run, 1)
     folders = {n: s.folder for n, s in project.open().cut().views.items()}

@@ -146,6 +146,7 @@ CREATE MATERIALIZED VIEW all_shares AS SELECT SUM(share) AS s FROM shares;
 """
 
 
+@pytest.mark.soak
 def test_a_manager_that_fails_halts_its_view_and_those_that_read_it(bank: Bank) -> None:
     extra = bank.folder / "views" / "shares.sql"
     extra.write_text(SHARES)
