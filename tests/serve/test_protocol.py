@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import ssl
 import struct
 import subprocess
 from contextlib import suppress
@@ -15,10 +16,12 @@ import pytest
 
 from headwater.model.errors import UsageError
 from headwater.runtime.project.settings import ServeSection
+from headwater.serve.answers import Limits
 from headwater.serve.messages import Malformed, message
 from headwater.serve.scram import Exchange, Verifier
+from headwater.serve.server import Terms
 from headwater.serve.serving import password_for
-from serve.conftest import PASSWORD, Served
+from serve.conftest import ACCOUNT, PASSWORD, Served, serving
 
 START = struct.pack("!i", 3 << 16) + b"user\0headwater\0database\0headwater\0\0"
 RFC_7677 = Verifier.of("pencil", bytes.fromhex("5b6d99689d12358eeca04b141236fa81"), 4096)
@@ -148,3 +151,25 @@ def test_psql_browses(served: Served, command: str, shown: list[str]) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert all(part in done.stdout for part in shown), done.stdout
+
+
+def test_connections_can_be_encrypted(served: Served, tmp_path: Path) -> None:
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*made, "-keyout", tmp_path / "key", "-out", tmp_path / "pem"], capture_output=True, check=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "pem", tmp_path / "key")
+    with (
+        serving(served.folder, Terms(ACCOUNT, Limits(), tls=context)) as secured,
+        secured.connect(sslmode="verify-ca", sslrootcert=str(tmp_path / "pem")) as client,
+    ):
+        assert client.pgconn.ssl_in_use
+        assert client.execute("SELECT count(*) FROM people").fetchone() == (3,)
+
+
+def test_only_so_many_clients(served: Served) -> None:
+    with (
+        serving(served.folder, Terms(ACCOUNT, Limits(), connections=1)) as small,
+        small.connect(),
+        pytest.raises(psycopg.OperationalError, match="too many clients"),
+    ):
+        small.connect()

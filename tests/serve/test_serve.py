@@ -31,7 +31,7 @@ Client = psycopg.Connection[Any]
 
 
 def ask(client: Client, query: str, *values: Any) -> list[Any]:
-    return client.execute(sql.SQL(query), values or None).fetchall()  # type: ignore[arg-type] # a test's own words
+    return client.execute(sql.SQL(query), values or None).fetchall()
 
 
 def refused(client: Client, query: str, *values: Any) -> psycopg.Error:
@@ -119,7 +119,7 @@ def test_every_type_of_a_view_in_text_and_in_binary(tmp_path: Path) -> None:
         listed = ", ".join(rows)
         for binary in (False, True):
             with client.cursor(binary=binary) as cursor:
-                found = cursor.execute(sql.SQL(f"SELECT {listed} FROM kinds ORDER BY n")).fetchall()  # type: ignore[arg-type]
+                found = cursor.execute(sql.SQL(f"SELECT {listed} FROM kinds ORDER BY n")).fetchall()
             assert found == [tuple(values[n] for _, values in rows.values()) for n in range(3)]
         kinds = {"int2": "smallint", "tz": "timestamp with time zone", "dec": "numeric", "txt": "text", "bin": "bytea"}
         said = dict(
