@@ -10,6 +10,7 @@ import struct
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -173,3 +174,42 @@ def test_only_so_many_clients(served: Served) -> None:
         pytest.raises(psycopg.OperationalError, match="too many clients"),
     ):
         small.connect()
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        (
+            "SELECT current_database() AS table_cat, n.nspname, c.relname, CASE n.nspname ~ '^pg_'"
+            " WHEN true THEN 'SYSTEM' ELSE CASE c.relkind WHEN 'r' THEN 'TABLE' END END AS table_type FROM"
+            " pg_catalog.pg_namespace n, pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_description d ON"
+            " (c.oid = d.objoid AND d.objsubid = 0 AND d.classoid = 'pg_class'::regclass) WHERE c.relnamespace = n.oid"
+            " AND (c.relkind = 'r' AND n.nspname !~ '^pg_') ORDER BY table_type, 2, 3",
+            2,
+        ),
+        (
+            "SELECT * FROM (SELECT n.nspname, c.relname, a.attname, a.atttypid, a.atttypmod, t.typtype,"
+            " row_number() OVER (PARTITION BY a.attrelid ORDER BY a.attnum) AS attnum, nullif(a.attidentity, '') AS i,"
+            " pg_catalog.pg_get_expr(def.adbin, def.adrelid) AS adsrc FROM pg_catalog.pg_namespace n"
+            " JOIN pg_catalog.pg_class c ON (c.relnamespace = n.oid) JOIN pg_catalog.pg_attribute a"
+            " ON (a.attrelid = c.oid) JOIN pg_catalog.pg_type t ON (a.atttypid = t.oid)"
+            " LEFT JOIN pg_catalog.pg_attrdef def"
+            " ON (a.attrelid = def.adrelid AND a.attnum = def.adnum) WHERE c.relkind IN ('r', 'p', 'v')"
+            " AND c.relname LIKE 'people') c WHERE true ORDER BY nspname, c.relname, attnum",
+            7,
+        ),
+        ("SELECT quote_ident(table_name) FROM information_schema.tables WHERE quote_ident(table_schema) = 'public'", 2),
+        (
+            "SELECT pg_catalog.pg_class.relname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace"
+            " ON pg_catalog.pg_namespace.oid = pg_catalog.pg_class.relnamespace WHERE pg_catalog.pg_class.relkind ="
+            " ANY (ARRAY['r', 'p']) AND pg_catalog.pg_table_is_visible(pg_catalog.pg_class.oid)",
+            2,
+        ),
+        ("SELECT db.oid, db.* FROM pg_catalog.pg_database db WHERE datallowconn AND NOT datistemplate", 1),
+        ("SELECT nspname FROM pg_namespace WHERE has_schema_privilege(nspname, 'USAGE')", 3),
+    ],
+)
+def test_what_tools_ask_of_the_catalogue(served: Served, query: LiteralString, rows: int) -> None:
+    """In the manner of JDBC's getTables and getColumns, Grafana, SQLAlchemy, DBeaver and Metabase."""
+    with served.connect() as client:
+        assert len(client.execute(query).fetchall()) == rows
