@@ -145,7 +145,7 @@ def test_check_where_nothing_is_maintained(headwater: Headwater, tmp_path: Path)
 
 
 def test_ui_says_what_is_wrong(headwater: Headwater, tmp_path: Path) -> None:
-    from headwater.page.listening import listen
+    from headwater.runtime.listening import listen
 
     assert "no headwater.toml" in headwater("ui", "-p", tmp_path).stderr
     folder = small_project(tmp_path / "small")
@@ -159,7 +159,7 @@ def test_ui_says_what_is_wrong(headwater: Headwater, tmp_path: Path) -> None:
 def test_a_page_beside_a_run_ends_with_it(tmp_path: Path) -> None:
     from headwater.cli.beside import page_beside
     from headwater.model.errors import HeadwaterError
-    from headwater.page.listening import listen
+    from headwater.runtime.listening import listen
 
     folder = small_project(tmp_path / "small")
     with page_beside(folder, "127.0.0.1", 0) as url:

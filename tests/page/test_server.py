@@ -20,9 +20,9 @@ from starlette.testclient import TestClient
 
 from cli.small import halt_people
 from headwater.model.errors import HeadwaterError, UsageError
-from headwater.page.listening import listen
 from headwater.page.server import STATIC, application
 from headwater.page.serving import Address, token_for
+from headwater.runtime.listening import listen
 from headwater.runtime.project.config import load_config
 from headwater.runtime.project.project import Project
 from headwater.runtime.snapshot import ManagerNow, SourceNow

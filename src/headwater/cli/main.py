@@ -23,6 +23,7 @@ from headwater.cli import (
     plan,
     reading,
     run,
+    serve,
     status,
     tail,
     ui,
@@ -88,7 +89,7 @@ _START, _RUN, _READ, _CHECK = "Start a project", "Maintain", "Read", "Check and 
 for panel, functions in {
     _START: (init.init, demo.demo),
     _RUN: (plan.plan, capture.setup, run.run, apply.apply, mending.resume, mending.rebuild),
-    _READ: (status.status, ui.ui, reading.read, reading.sql, reading.log, tail.tail),
+    _READ: (status.status, ui.ui, serve.serve, reading.read, reading.sql, reading.log, tail.tail),
     _CHECK: (check.check, checking.verify, checking.compact, checking.publish, capture.release, capture.teardown),
 }.items():
     for function in functions:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headwater.runtime.listening import is_loopback
 
 COOKIE = "headwater"
 BODY_BYTES = 64 * 1024
@@ -30,16 +31,6 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address or a name means this machine only."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True)

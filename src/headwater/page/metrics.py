@@ -20,9 +20,9 @@ from prometheus_client.registry import Collector
 
 from headwater.model.errors import UsageError
 from headwater.model.names import ViewName
-from headwater.page.listening import listen
 from headwater.page.look import Look, Now
 from headwater.runtime.freshness import BOUNDS
+from headwater.runtime.listening import listen
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.project import Project
 from headwater.runtime.reading.health import age_told

@@ -1,8 +1,6 @@
 """SQL over all views at one state, by an engine of its own that can read nothing else.
 
-Each view is the fold of its changelog up to that state, over the files that the state names:
-
-    SELECT columns FROM (SELECT columns, sum(count) AS n FROM log WHERE seq <= s GROUP BY columns) as often as n says
+Each view is the fold of its changelog up to that state (`warehouse.duck`), over the files that the state names.
 
 The engine is started for the query and ends with it: only a SELECT, no files, no network, no settings, so much memory,
 so many rows, so many seconds.
@@ -17,23 +15,16 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.errors import UsageError
 from headwater.model.names import ViewName
 from headwater.storage import Storage
 from headwater.warehouse.delta import open_table
+from headwater.warehouse.duck import LOCKED, fold_sql, log_files
 from headwater.warehouse.reading import Pinned, identifier
 
 _BEFORE = ("SET temp_directory = ''", "SET threads = 2", "SET preserve_insertion_order = true")
-_AFTER = (
-    "SET python_enable_replacements = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET enable_external_access = false",
-    "SET lock_configuration = true",
-)
 
 
 @dataclass(frozen=True)
@@ -90,10 +81,10 @@ def _engine(storage: Storage, views: Mapping[ViewName, Pinned], memory: str) -> 
             engine.execute(setting)
         for number, (name, view) in enumerate(views.items()):
             log = f"__log{number}"
-            files = _files(storage, view)
+            files = log_files(storage, view)
             engine.register(log, files)
-            engine.execute(f"CREATE VIEW {identifier(name)} AS {_fold(log, files.schema, view.seq)}")
-        for setting in _AFTER:
+            engine.execute(f"CREATE VIEW {identifier(name)} AS {fold_sql(log, files.schema, view.seq)}")
+        for setting in LOCKED:
             engine.execute(setting)
         yield engine
     finally:
@@ -118,24 +109,5 @@ def _timed(engine: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[thread
         timer.cancel()
 
 
-def _files(storage: Storage, view: Pinned) -> ds.Dataset:
-    """The view's changelog, read as far as a query wants it."""
-    table = open_table(storage, view.folder, view.version)
-    schema = pa.schema(table.schema().to_arrow())
-    paths = [storage.path(f"{view.folder}/{uri.rsplit('/', 1)[1]}") for uri in table.file_uris()]
-    return ds.dataset(paths, schema=schema, format="parquet", filesystem=storage.filesystem)
-
-
 def _columns(schema: pa.Schema) -> list[pa.Field]:
     return [field for field in schema if field.name not in (COUNT, SEQ)]
-
-
-def _fold(log: str, schema: pa.Schema, seq: int) -> str:
-    names = [identifier(field.name) for field in _columns(schema)]
-    total = f"CAST(sum({identifier(COUNT)}) AS BIGINT)"
-    where = f"WHERE {identifier(SEQ)} <= {int(seq)}"
-    if not names:
-        return f'SELECT 1 AS "exists" FROM (SELECT unnest(range({total})) FROM {log} {where} HAVING {total} > 0)'
-    listed = ", ".join(names)
-    grouped = f'SELECT {listed}, {total} AS "__n" FROM {log} {where} GROUP BY {listed} HAVING {total} > 0'
-    return f'SELECT {listed} FROM (SELECT {listed}, unnest(range("__n")) FROM ({grouped}))'

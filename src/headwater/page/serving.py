@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
-from headwater.page.guard import is_loopback
-from headwater.page.listening import listen
+from headwater.runtime.listening import is_loopback, listen
 from headwater.runtime.project.project import Project
 
 PORT = 7411

@@ -1,8 +1,8 @@
 """headwater.toml: where the sources and the warehouse are, and the few settings there are.
 
 Found from the current folder upward. `${NAME}` in any value is replaced by that environment variable, so secrets stay
-out of the file; they also stay out of every message and out of the warehouse. A variable of a source that is not set
-matters only to those who connect to it (`source_config`); any other is an error here.
+out of the file; they also stay out of every message and out of the warehouse. A variable of a source or of [serve] that
+is not set matters only to those who use it (`source_config`, `serve_settings`); any other is an error here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import CLOCK, SourceName, ViewName
 from headwater.model.source import SourceSpec
 from headwater.runtime.project.hub_config import hub_settings
+from headwater.runtime.project.secrets import remember
 from headwater.runtime.project.settings import (
     SECTIONS,
     TRUTH,
     RunSettings,
+    ServeSection,
     Setting,
     SparkSettings,
     ViewsSettings,
@@ -36,6 +38,8 @@ from headwater.runtime.project.source_config import VARIABLE, source_spec
 from headwater.runtime.project.view_config import freshness_targets
 
 FILE = "headwater.toml"
+_LATER = ("sources", "serve")
+"""Sections whose variables matter only to those who use them."""
 _PRESENT = re.compile(r"\b(now\s*\(|current_date\b|current_timestamp\b|curdate\s*\()", re.IGNORECASE)
 
 
@@ -68,6 +72,7 @@ class Config:
     spark_master: str = _SPARK.master
     spark_options: Mapping[str, str] = field(default_factory=dict)
     hub: HubSettings | None = None
+    serve: ServeSection = ServeSection()  # noqa: RUF009 # a frozen value
     freshness: Mapping[ViewName, float] = field(default_factory=dict)
     """How fresh views are wanted, in seconds from commit to visible."""
 
@@ -97,7 +102,7 @@ def load_config(start: Path | str = ".") -> Config:
         raise ConfigError(f"{path} is not valid TOML: {error}", "correct that line") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text", "save it as UTF-8") from error
-    raw = {section: value if section == "sources" else _expand(value, path, section) for section, value in raw.items()}
+    raw = {section: value if section in _LATER else _expand(value, path, section) for section, value in raw.items()}
     for section in raw:
         if section not in (*SECTIONS, "sources"):
             raise UnknownName("section", section, [*SECTIONS, "sources"], f"in {path}")
@@ -130,8 +135,20 @@ def load_config(start: Path | str = ".") -> Config:
             "add a section [hub]: it listens on this machine only, unless it says otherwise",
         )
     return Config(
-        folder=folder, sources=sources, warehouse=warehouse, views=views, hub=hub, freshness=targets, **values
-    )
+        folder=folder, sources=sources, warehouse=warehouse, views=views, hub=hub, freshness=targets,
+        serve=ServeSection(**found["serve"]), **values,
+    )  # fmt: skip
+
+
+def serve_settings(config: Config) -> ServeSection:
+    """[serve], with the variables that it names; its password is kept out of every message from now on."""
+    path = config.folder / FILE
+    found = msgspec.convert(_expand(msgspec.to_builtins(config.serve), path, "serve"), ServeSection)
+    if found.password:
+        remember(found.password)
+    if bool(found.certificate) != bool(found.key):
+        raise ConfigError(f"[serve] in {path} has one of certificate and key", "give both")
+    return found
 
 
 def clock_spec(seconds: float) -> SourceSpec:

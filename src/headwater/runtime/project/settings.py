@@ -126,6 +126,23 @@ class HubSection(Struct, frozen=True):
     ] = ""
 
 
+class ServeSection(Struct, frozen=True):
+    """[serve]"""
+
+    user: Annotated[str, Meta(min_length=1, description="the name that clients of 'headwater serve' log in with")] = (
+        "headwater"
+    )
+    password: Annotated[
+        str, Meta(description="their password, such as ${HEADWATER_PASSWORD}; none: one is made up and printed")
+    ] = ""
+    certificate: Annotated[str, Meta(description="a PEM file, with its chain: connections can be encrypted")] = ""
+    key: Annotated[str, Meta(description="the PEM file of its private key")] = ""
+    seconds: Annotated[float, Meta(ge=0.1, description="a statement is broken off after so long")] = 300.0
+    rows: Annotated[int, Meta(ge=0, description="an answer may have so many rows; 0: any number")] = 0
+    memory: Annotated[str, Meta(min_length=2, description="what one engine may take; there are a few")] = "1GB"
+    connections: Annotated[int, Meta(ge=1, description="so many clients at once")] = 100
+
+
 TRUTH = "true | false"
 
 SECTIONS: dict[str, type[Struct]] = {
@@ -134,10 +151,14 @@ SECTIONS: dict[str, type[Struct]] = {
     "run": RunSettings,
     "spark": SparkSettings,
     "hub": HubSection,
+    "serve": ServeSection,
 }
 
 
-_ONLY_IF_SAID = {"hub": "for databases that nobody can reach: their agents connect to it"}
+_ONLY_IF_SAID = {
+    "hub": "for databases that nobody can reach: their agents connect to it",
+    "serve": "the views as a PostgreSQL database, by 'headwater serve'",
+}
 """Sections that are nothing unless they are there."""
 
 

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import errno
 import socket
+from ipaddress import ip_address
 
 from headwater.model.errors import HeadwaterError, UsageError
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or a name means this machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -22,7 +33,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         found.close()
         if error.errno == errno.EADDRINUSE:
-            fix = "another page may be open there; choose another with --port, or --port 0 for any that is free"
+            fix = "another may be open there; choose another with --port, or --port 0 for any that is free"
             raise HeadwaterError(f"port {port} of {host} is taken", fix) from error
         if error.errno == errno.EACCES:
             raise HeadwaterError(f"port {port} of {host} is not ours to take", "choose one above 1023") from error

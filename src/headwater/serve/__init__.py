@@ -1,0 +1,1 @@
+"""The views as a read-only PostgreSQL database: protocol, session, catalogue and server."""
