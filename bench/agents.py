@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import socket
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,7 @@ def measure(folder: Path, agents: int, each: int) -> None:
         time.sleep(10)
         idle = (sum(map(cpu, processes)) - spent_before) / 10 / agents
         memory = [resident(process) for process in processes]
+        trip = round_trip(sources[0])
         through = drained(sources, [begin for _, begin in files], each)
         direct = [connect(SourceSpec(SourceName("crm"), f"sqlite:///{path}")) for path, _ in files]
         beside = drained(direct, [begin for _, begin in files], each)
@@ -78,8 +80,9 @@ def measure(folder: Path, agents: int, each: int) -> None:
         hub.close()
     total = agents * each
     print(
-        f"{agents:4} agents, {total:,} stored transactions: {total / through:,.0f} a second through the hub,"
+        f"{agents:4} agents, {total:,} stored changes: {total / through:,.0f} a second through the hub,"
         f" {total / beside:,.0f} directly, ratio {beside / through:.2f};"
+        f" a question about nothing {trip * 1000:.1f} ms;"
         f" at rest {max(memory) / 2**20:.0f} MB resident, {idle * 100:.1f} % of a core each",
         flush=True,
     )
@@ -131,6 +134,16 @@ def drained(sources: list[Source], begins: list[Position], each: int) -> float:
     for thread in threads:
         thread.join()
     return time.perf_counter() - started
+
+
+def round_trip(source: Source) -> float:
+    """Seconds from asking where the source is to knowing it: the median of a hundred."""
+    taken = []
+    for _ in range(100):
+        started = time.perf_counter()
+        source.position()
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
 
 
 def resident(process: subprocess.Popen[bytes]) -> int:

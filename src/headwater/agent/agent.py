@@ -41,6 +41,15 @@ LONGEST_PAUSE = 5.0
 Say = Callable[[str], None]
 
 
+def check_database(agent: str, url: str) -> None:
+    """Can it be reached? Said before anything begins."""
+    source = connect(SourceSpec(SourceName(agent), url))
+    try:
+        source.describe()
+    finally:
+        source.close()
+
+
 class Agent:
     """`say` tells a person what happens."""
 
@@ -60,14 +69,6 @@ class Agent:
         self._counted_at = 0.0
         self._waits: int | None = None
         self._near = False
-
-    def check(self) -> None:
-        """Can the database be reached? Says it before anything begins."""
-        source = connect(SourceSpec(SourceName(self._settings.name), self._settings.database))
-        try:
-            source.describe()
-        finally:
-            source.close()
 
     def run(self) -> None:
         """Until stopped; raises what no trying again can mend."""

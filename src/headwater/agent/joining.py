@@ -110,7 +110,7 @@ def read_settings(folder: Path) -> AgentSettings:
     authority = agent.get("authority", "")
     folder = path.parent.absolute()
     return AgentSettings(
-        folder, text["name"], _address(text["hub"], path), text["token"], _database(text["database"], folder),
+        folder, text["name"], _address(text["hub"], path), text["token"], database_url(text["database"], folder),
         str(folder / authority) if authority else "", limit,
     )  # fmt: skip
 
@@ -136,7 +136,8 @@ def _address(hub: str, path: Path) -> str:
     return hub.rstrip("/")
 
 
-def _database(url: str, folder: Path) -> str:
+def database_url(url: str, folder: Path) -> str:
+    """Files are relative to the agent's folder."""
     scheme, separator, rest = url.partition(":///")
     if scheme in ("sqlite", "delta") and separator:
         return f"{scheme}:///{folder / rest}"  # four slashes: an absolute path

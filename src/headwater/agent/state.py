@@ -12,10 +12,9 @@ from pathlib import Path
 import msgspec
 
 from headwater.model.errors import ConfigError
+from headwater.sources.agent.line import FIRST_TICKET
 
 FILE = "agent.state"
-FIRST = "first"
-"""The ticket of an agent that has never started."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Told:
 
 @dataclass(frozen=True)
 class AgentState:
-    ticket: str = FIRST
+    ticket: str = FIRST_TICKET
     told: Told | None = None
 
 

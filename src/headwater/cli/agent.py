@@ -112,12 +112,13 @@ def join(
     ] = "",
 ) -> None:
     """Take an invitation: writes agent.toml, which is the agent's secret."""
-    from headwater.agent.agent import Agent
-    from headwater.agent.joining import Invitation, read_settings
+    from headwater.agent.agent import check_database
+    from headwater.agent.joining import Invitation, database_url
     from headwater.agent.joining import join as write
 
-    path = write(folder, Invitation.read(invitation), database, authority)
-    Agent(read_settings(path)).check()
+    invited = Invitation.read(invitation)
+    check_database(invited.name, database_url(database, folder.absolute()))
+    path = write(folder, invited, database, authority)
     screen = results()
     screen.print(said(f"{path} is written, and the database answers"), soft_wrap=True)
     screen.print("\nnext: [bold]headwater agent run[/]")

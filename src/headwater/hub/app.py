@@ -28,7 +28,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from headwater.hub.contacts import Contacts
-from headwater.hub.desk import Desk, Task
+from headwater.hub.desk import Desk
 from headwater.hub.enrolment import Enrolment, Refused
 from headwater.model.errors import HeadwaterError, SourceUnavailable
 
@@ -116,9 +116,8 @@ class Hub:
         if not self.desk.knows(name, str(said.get("instance", ""))):
             return _no(409, f"agent {name} has not started here", "it starts again by itself")
         working_on = [n for n in _list(said.get("working_on")) if isinstance(n, int)]
-        about = said.get("about")
-        self.desk.sign_of_life(name, working_on, about if isinstance(about, dict) else {})
-        await run_in_threadpool(self.contacts.heard, name, about)
+        self.desk.sign_of_life(name, working_on)
+        await run_in_threadpool(self.contacts.heard, name, said.get("about"))
         return Response(status_code=204)
 
     async def work(self, request: Request, name: str) -> Response:
@@ -137,7 +136,6 @@ class Hub:
         task = self.desk.answers(name, request.path_params["number"])
         if task is None:
             return _no(410, "nobody waits for this answer any longer", "")
-        whole = False
         try:
             async for piece in request.stream():
                 if task.abandoned:
@@ -145,16 +143,12 @@ class Hub:
                 task.alive_at = time.monotonic()
                 if piece:
                     await task.bring(piece)
-            whole = True
         except ClientDisconnect:
-            return Response(status_code=400)
+            return Response(status_code=400)  # whoever reads the answer sees that its end is missing
         finally:
-            await self._ended(name, task, whole)
+            self.desk.done(name, task.number)
+            await task.bring(None)
         return Response(status_code=204)
-
-    async def _ended(self, name: str, task: Task, whole: bool) -> None:
-        self.desk.done(name, task.number)
-        await task.bring(None if whole else SourceUnavailable(f"agent {name} was cut off", "it is asked again"))
 
     async def stop(self, request: Request, name: str) -> Response:
         said = await _json(request)

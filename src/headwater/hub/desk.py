@@ -32,11 +32,11 @@ _ROUND = 1.0
 
 @dataclass(eq=False)
 class Task:
-    """A call on its way. `pieces` ends with None, or with an error."""
+    """A call on its way. `pieces` ends with None, whether the answer was whole or was cut off: it says so itself."""
 
     number: int
     body: bytes
-    pieces: asyncio.Queue[bytes | SourceUnavailable | None] = field(default_factory=lambda: asyncio.Queue(HELD))
+    pieces: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(HELD))
     alive_at: float = 0.0
     """When it was taken or last named; 0: nobody has taken it."""
     abandoned: bool = False
@@ -44,7 +44,7 @@ class Task:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """An answer has begun to arrive, or never will."""
 
-    async def bring(self, piece: bytes | SourceUnavailable | None) -> None:
+    async def bring(self, piece: bytes | None) -> None:
         self.begun.set()
         if not self.abandoned:
             await self.pieces.put(piece)
@@ -52,11 +52,10 @@ class Task:
 
 @dataclass(eq=False)
 class Present:
-    """An agent as it is known here. `said` is what it last told of itself."""
+    """An agent as it is known here."""
 
     instance: str = ""
     seen_at: float = 0.0
-    said: dict[str, object] = field(default_factory=dict)
     waiting: asyncio.Queue[Task] = field(default_factory=asyncio.Queue)
     taken: dict[int, Task] = field(default_factory=dict)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -97,10 +96,9 @@ class Desk:
         """Whether it has said that it began; a hub that was opened since then has not heard of it."""
         return self.agent(name).instance == instance
 
-    def sign_of_life(self, name: str, working_on: list[int], said: dict[str, object]) -> None:
+    def sign_of_life(self, name: str, working_on: list[int]) -> None:
         agent = self.agent(name)
         self._seen(agent)
-        agent.said = said
         for number in working_on:
             if number in agent.taken:
                 agent.taken[number].alive_at = self._now()
@@ -181,19 +179,17 @@ class Desk:
         return task
 
     async def pieces(self, name: str, task: Task) -> AsyncIterator[bytes]:
-        """The answer, as it arrives; SourceUnavailable where it is cut off."""
+        """The answer, as it arrives; it ends where it is cut off."""
         try:
             while True:
                 try:
                     piece = await asyncio.wait_for(task.pieces.get(), _ROUND)
                 except TimeoutError:
                     if self._now() - task.alive_at > PATIENCE and not self.here(name):
-                        raise away(name) from None
+                        return
                     continue
                 if piece is None:
                     return
-                if isinstance(piece, SourceUnavailable):
-                    raise piece
                 yield piece
         finally:
             self.abandon(name, task)

@@ -25,6 +25,7 @@ import time
 from dataclasses import dataclass, replace
 
 from headwater.model.errors import HeadwaterError, UsageError
+from headwater.sources.agent.line import FIRST_TICKET
 from headwater.storage import Storage
 from headwater.storage.records import decode, encode
 
@@ -33,8 +34,6 @@ _SECRET = "hub/secret"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LATELY = 2.0
 """So long a revoked token may still open."""
-FIRST = "first"
-"""The ticket of an agent that has never started."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Enrolment:
                 f"{name!r} cannot be the name of an agent", "take letters, digits, '-', '_' and '.', 63 of them at most"
             )
         token = secrets.token_urlsafe(32)
-        self._put(Enrolled(name, hashed(token), time.time(), current=hashed(FIRST)))
+        self._put(Enrolled(name, hashed(token), time.time(), current=hashed(FIRST_TICKET)))
         return token
 
     def revoke(self, name: str) -> None:

@@ -16,6 +16,9 @@ from headwater.sources.agent.frames import Frame, frames
 HUB, SECRET, AUTHORITY = "hub", "hub_secret", "hub_authority"
 """Options of a spec: the hub's address, what opens it for the project's own processes, whom to believe in (a file)."""
 
+FIRST_TICKET = "first"
+"""What an agent shows that has never started."""
+
 _PATIENCE = urllib3.Timeout(connect=5, read=120)
 
 
