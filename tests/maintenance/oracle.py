@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from headwater.kept.memory import MemoryKept
 from headwater.maintenance.aggregate import GroupedDelta, aggregate
 from headwater.maintenance.block_wave import contracted_wave
 from headwater.maintenance.groups import auxiliary_schema
+from headwater.maintenance.slices import Slices
 from headwater.maintenance.wave import core_schema, wave
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
 from headwater.model.errors import UnknownName
@@ -211,7 +212,7 @@ def batches(run: Run, last: int) -> list[tuple[int, int]]:
 
 
 def maintain(world: Played, view: ViewDefinition, run: Run) -> Maintained:
-    """Run the waves, each part by itself as a Spark task would."""
+    """Run the waves, their rows matched in `run.parts` slices."""
     done = Maintained(view)
     schema = core_schema(view, world.schemas(view))
     for lo, hi in batches(run, world.last):
@@ -236,22 +237,15 @@ def maintain(world: Played, view: ViewDefinition, run: Run) -> Maintained:
             for table, rows in journal.items():
                 seq = pa.array(work.labels(rows.column(SEQ).to_numpy()), pa.int64())
                 journal[table] = consolidate(rows.set_column(rows.schema.get_field_index(SEQ), SEQ, seq))
-        results = []
-        for part in range(run.parts):
-            mine = {table: tasks._part(within(rows, lo, hi), work, part) for table, rows in journal.items()}
-            running = wave(view, journal, mine)
-            if made is not None:
-                running = contracted_wave(made, journal, share(work, part))
-            result, questions = driven(work, running)
-            assert result.schema.equals(schema), (result.schema, schema)
-            results.append(result)
-            done.questions.append(questions)
-        done.batches.append(pa.concat_tables(results))
+        mine, slices = {table: within(rows, lo, hi) for table, rows in journal.items()}, Slices(run.parts, rows=1)
+        running = wave(view, journal, mine, slices)
+        if made is not None:
+            running = contracted_wave(made, journal, partial(within, lo=lo, hi=hi), slices)
+        result, questions = driven(work, running)
+        assert result.schema.equals(schema), (result.schema, schema)
+        done.questions.append(questions)
+        done.batches.append(result)
     return done
-
-
-def share(work: tasks.WaveWork, part: int) -> Any:
-    return lambda rows: tasks._part(within(rows, work.lo, work.hi), work, part)
 
 
 def driven(work: tasks.WaveWork, running: Any) -> tuple[pa.Table, int]:

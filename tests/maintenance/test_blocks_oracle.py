@@ -6,15 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from random import Random
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.maintenance.blocks import Block, Contracted, contracted
-from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import SourceName, TableName
 from headwater.runtime.compute import tasks
 
@@ -223,21 +220,6 @@ def test_a_block_that_no_index_finds_is_left_as_its_tables() -> None:
         assert contracted(view, schemas, {named["a"]: frozenset("x"), named["b"]: frozenset("x")}) is not None
         assert contracted(view, schemas, {named["a"]: frozenset("y"), named["b"]: frozenset("x")}) is None
         assert contracted(view, schemas, {named["a"]: frozenset("x"), named["b"]: frozenset("y")}) is None
-
-
-def test_parts_of_a_block_are_all_of_it_exactly_once() -> None:
-    """Whatever the order in which a source gave its answers."""
-    from headwater.maintenance.block_wave import _ordered
-
-    chance = Random(5)
-    rows = [(n % 7, chance.choice(["a", None]), chance.choice([0.5, None]), n, 3) for n in range(50)]
-    names = ["x", "s", "f", COUNT, SEQ]
-    tables = []
-    for _ in range(3):
-        chance.shuffle(rows)
-        tables.append(_ordered(pa.table(list(map(list, zip(*rows, strict=True))), names=names)))
-    assert tables[0].equals(tables[1])
-    assert tables[1].equals(tables[2])
 
 
 def test_a_block_has_a_name_that_no_table_has() -> None:

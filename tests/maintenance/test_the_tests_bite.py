@@ -20,6 +20,7 @@ from headwater.maintenance import block_wave
 from headwater.maintenance import extremes as extremes_module
 from headwater.maintenance import wave as wave_module
 from headwater.maintenance.commit_queue import CommitQueue
+from headwater.maintenance.slices import Slices
 from headwater.model import joins as joins_module
 from headwater.model.changelog import COUNT, fold
 from headwater.model.names import Seq, TableName, ViewName
@@ -89,9 +90,9 @@ def duplicates_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tasks, "answer_question", once)
 
 
-def parts_overlap(patch: pytest.MonkeyPatch) -> None:
-    part = tasks._part
-    patch.setattr(tasks, "_part", lambda rows, work, n: rows if n == 0 else part(rows, work, n))
+def slices_overlap(patch: pytest.MonkeyPatch) -> None:
+    cuts = Slices.cuts
+    patch.setattr(Slices, "cuts", lambda self, rows: [slice(0, rows), *cuts(self, rows)[1:]])
 
 
 def nothing_closed(patch: pytest.MonkeyPatch) -> None:
@@ -125,8 +126,8 @@ def blocks_not_compensated(patch: pytest.MonkeyPatch) -> None:
     """The changes of a block are not taken back from answers about it."""
     wave = wave_module.wave
 
-    def without(view: Any, journal: Any, part: Any) -> Any:
-        return wave(view, {t: rows.slice(0, 0) if is_block(t) else rows for t, rows in journal.items()}, part)
+    def without(view: Any, journal: Any, *how: Any) -> Any:
+        return wave(view, {t: rows.slice(0, 0) if is_block(t) else rows for t, rows in journal.items()}, *how)
 
     patch.setattr(block_wave, "wave", without)
 
@@ -137,8 +138,8 @@ def blocks_end_with_the_batch(patch: pytest.MonkeyPatch) -> None:
     his: list[int] = []
     patch.setattr(tasks, "contraction", lambda work: his.append(work.hi) or contraction(work))
 
-    def cut(view: Any, journal: Any, part: Any) -> Any:
-        changes = yield from wave(view, journal, part)
+    def cut(view: Any, journal: Any, *how: Any) -> Any:
+        changes = yield from wave(view, journal, *how)
         return changes if any(map(is_block, journal)) else within(changes, -1, his[-1])
 
     patch.setattr(block_wave, "wave", cut)
@@ -173,13 +174,6 @@ def tables_counted_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joins_module, "_multiplied", kept)
 
 
-def every_part_takes_the_block(patch: pytest.MonkeyPatch) -> None:
-    part = tasks._part
-    patch.setattr(
-        tasks, "_part", lambda rows, work, n: rows if any("." in c for c in rows.column_names) else part(rows, work, n)
-    )
-
-
 ONE, TWO = Run(()), Run((3, 6, 9), parts=2)
 JOINED, JOINED_TWO = Run((), joined=True), Run((3, 6, 9), parts=2, joined=True)
 BLOCKS = Wanted(kind="plain", joined=True)
@@ -194,7 +188,7 @@ BREAKAGES: dict[str, tuple[Break, Wanted, Run]] = {
     ),
     "answers as of now": (answers_as_of_now, Wanted(kind="plain"), TWO),
     "duplicates forgotten": (duplicates_forgotten, Wanted(kind="plain"), ONE),
-    "parts overlap": (parts_overlap, Wanted(kind="plain"), TWO),
+    "slices overlap": (slices_overlap, Wanted(kind="plain"), TWO),
     "nothing closed": (nothing_closed, Wanted(kind="plain", shape="cycle"), ONE),
     "halves forget": (halves_forget, Wanted(kind="plain", transactions=40, hot=True), ONE),
     "groups start from nothing": (starts_from_nothing, Wanted(kind="grouped"), TWO),
@@ -209,10 +203,9 @@ BREAKAGES: dict[str, tuple[Break, Wanted, Run]] = {
     "joins count once": (joins_count_once, BLOCKS, JOINED),
     "joins as of now": (joins_as_of_now, BLOCKS, JOINED_TWO),
     "tables counted once": (tables_counted_once, BLOCKS, JOINED),
-    "parts of blocks overlap": (every_part_takes_the_block, BLOCKS, JOINED_TWO),
 }
-LENGTHS = {"halves forget": 15, "parts of blocks overlap": 10}
-"""Of the histories that show it; what is about parts needs transactions that do nothing, to have parts."""
+LENGTHS = {"halves forget": 15}
+"""Of the histories that show it."""
 
 
 @pytest.mark.parametrize("name", BREAKAGES)

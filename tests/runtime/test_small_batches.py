@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import headwater
 from headwater.runtime.compute import computing, here, tasks
+from headwater.runtime.compute.answers import Answers
 from runtime.small_project import Project
 
 pytestmark = pytest.mark.spark
@@ -92,3 +93,28 @@ def test_states_are_the_same_with_and_without_jobs(
         )
         assert sum(n for _, n, *_ in shown(warehouse, "grouped", at)) == sum(joined.values())
     assert all(checked.ok for checked in warehouse.verify())
+
+
+def test_views_of_a_group_share_answers(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of r makes both views ask for the same rows of s, of which they show different columns."""
+    queries = {"one": "SELECT r.id, s.y FROM a.r JOIN b.s ON r.k = s.k", "two": JOINED.replace("s.y", "s.id AS sid")}
+    views = "\n".join(f"CREATE MATERIALIZED VIEW {name} AS {query};" for name, query in queries.items())
+    project = Project(tmp_path / "p", views, DATABASES)
+    project.execute("b", *(f"INSERT INTO s VALUES ({n}, {n % 3}, {n})" for n in range(9)))
+    warehouse = project.loaded()
+    answers, shares = Answers(), []
+    real = answers.answer
+
+    def counted(*asked: Any) -> Any:
+        rows, shared = real(*asked)
+        shares.append(shared)
+        return rows, shared
+
+    monkeypatch.setattr(answers, "answer", counted)
+    monkeypatch.setattr(tasks, "ANSWERS", answers)
+    for n in range(6):
+        project.execute("a", f"INSERT INTO r VALUES ({n}, {n % 3}, 1.5)")
+    project.open().run(until_caught_up=True)
+    assert shares.count(True) == shares.count(False) > 0
+    for name, query in queries.items():
+        assert shown(warehouse, name) == recomputed(project.folder, query), name

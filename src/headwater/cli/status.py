@@ -173,7 +173,9 @@ def _kept(found: Status) -> list[Text]:
     asked = [(v.questions, v.saved) for v in found.views if v.questions is not None and v.saved is not None]
     if asked:
         questions, saved = (sum(part) for part in zip(*asked, strict=True))
-        said += f"; since the run began {questions:,} questions went to sources, {saved:,} were answered by views"
+        said += (
+            f"; since the run began {questions:,} questions went to sources, {saved:,} were answered by views or shared"
+        )
     return [Text(), Text(said, "dim")]
 
 

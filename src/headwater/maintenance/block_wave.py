@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.maintenance.blocks import Contracted
+from headwater.maintenance.slices import WHOLE, Slices
 from headwater.maintenance.wave import Ask, Journal, core_schema, wave
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import TableName
@@ -35,11 +36,11 @@ class AskJoin:
 
 
 ContractedWave = Generator[Ask | AskJoin, pa.Table, pa.Table]
+Share = Callable[[pa.Table], pa.Table]
 
 
-def contracted_wave(made: Contracted, journal: Journal, share: Callable[[pa.Table], pa.Table]) -> ContractedWave:
-    """As `wave`, of this part of a batch. `share` takes the part's rows out of the batch's changes of a table; of a
-    block's changes, too, which it is handed in an order that is the same for every part."""
+def contracted_wave(made: Contracted, journal: Journal, share: Share, slices: Slices = WHOLE) -> ContractedWave:
+    """As `wave`. `share` takes the batch's rows out of changes that may lie beyond it; of a block's changes, too."""
     part = {table: share(rows) for table, rows in journal.items()}
     changes: dict[TableName, pa.Table] = {}
     mine: dict[TableName, pa.Table] = {}
@@ -51,13 +52,13 @@ def contracted_wave(made: Contracted, journal: Journal, share: Callable[[pa.Tabl
         block = made.blocks[table]
         others = [o for o in made.original.occurrences if o not in block.view.occurrences]
         if any(journal[o.table].num_rows for o in others):
-            delta = yield from wave(block.view, journal, journal)
+            delta = yield from wave(block.view, journal, journal, slices)
             changes[table] = delta.select([*block.columns, COUNT, SEQ])
-            mine[table] = share(_ordered(changes[table]))
+            mine[table] = share(changes[table])
         else:  # nobody else changed, so nobody asks for it, and nothing is compensated: the wave is linear in its part
-            delta = yield from wave(block.view, journal, part)
+            delta = yield from wave(block.view, journal, part, slices)
             changes[table] = mine[table] = delta.select([*block.columns, COUNT, SEQ])
-    running = wave(made.view, changes, mine)
+    running = wave(made.view, changes, mine, slices)
     answer: pa.Table | None = None
     try:
         while True:
@@ -71,8 +72,3 @@ def contracted_wave(made: Contracted, journal: Journal, share: Callable[[pa.Tabl
         core = stop.value.select([*made.names.values(), COUNT, SEQ]).rename_columns([*made.names, COUNT, SEQ])
         schema = core_schema(made.original, {name: rows.schema for name, rows in journal.items()})
         return core.select(schema.names).cast(schema)
-
-
-def _ordered(rows: pa.Table) -> pa.Table:
-    """A changelog in an order that follows from its rows alone."""
-    return rows.sort_by([(name, "ascending") for name in rows.column_names])

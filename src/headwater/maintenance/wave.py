@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ import pyarrow as pa
 from headwater.algebra.view import Occurrence, ViewDefinition
 from headwater.maintenance.graph import JoinStep, steps
 from headwater.maintenance.keys import Ints, equal, key_set
+from headwater.maintenance.slices import WHOLE, Slices
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.conditions import meets
 from headwater.model.names import TableName
@@ -55,18 +57,19 @@ class Ask:
 Wave = Generator[Ask, pa.Table, pa.Table]
 
 
-def wave(view: ViewDefinition, journal: Journal, part: Journal) -> Wave:
-    """The core's changelog caused by the changes in `part`, a subset of the batch's `journal`."""
+def wave(view: ViewDefinition, journal: Journal, part: Journal, slices: Slices = WHOLE) -> Wave:
+    """The core's changelog caused by the changes in `part`, a subset of the batch's `journal`. Rows are matched in
+    `slices`; questions are asked once, whatever the slices."""
     partials = {i: _origin(o, part) for i, o in enumerate(view.occurrences)}
     for step, needed in zip(steps(view), _needed_after(view), strict=True):
         origins = [i for i in sorted(partials) if i in step.origins and partials[i].num_rows]
         if origins:
-            yield from _extend(view, step, origins, partials, journal)
+            yield from _Step(view, step, journal, slices).extend(origins, partials)
         for i in origins:
             partials[i] = _prune(_closed(view, partials[i], step.target), needed)
     schema = core_schema(view, {name: rows.schema for name, rows in journal.items()})
     whole = [partial.select(schema.names) for partial in partials.values() if partial.num_rows]
-    return consolidate(pa.concat_tables(whole)) if whole else schema.empty_table()
+    return slices.consolidated(pa.concat_tables(whole)) if whole else schema.empty_table()
 
 
 def core_schema(view: ViewDefinition, tables: Mapping[TableName, pa.Schema]) -> pa.Schema:
@@ -80,32 +83,43 @@ def core_schema(view: ViewDefinition, tables: Mapping[TableName, pa.Schema]) -> 
     return pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
 
 
-def _extend(
-    view: ViewDefinition, step: JoinStep, origins: Sequence[int], partials: dict[int, pa.Table], journal: Journal
-) -> Generator[Ask, pa.Table, None]:
-    """One question for the partials of all origins, then compensation origin by origin."""
-    target = view.occurrences[step.target]
-    changes = _changes(target, journal)
-    if step.near:
-        keys, numbers = key_set([[partials[i].column(name) for name in step.near] for i in origins])
-        if not len(keys):
-            for i in origins:
-                partials[i] = _empty(partials[i], target, changes)
-            return
-        types = [changes.schema.field(column).type for column in step.far]
-        asked, ordinals = keys.table(step.far, types)
-        changed = keys.numbers([changes.column(column) for column in step.far])
-    else:
-        asked, ordinals = pa.table({}), np.zeros(1, np.int64)
-        numbers = [np.zeros(partials[i].num_rows, np.int64) for i in origins]
-        changed = np.zeros(changes.num_rows, np.int64)
-    question = Question(target.table, step.far, asked, target.columns, target.conditions)
-    answer = yield Ask(question, sum(partials[i].num_rows for i in origins))
-    versions = _versions(target, answer, ordinals, changes, changed)
-    for i, number in zip(origins, numbers, strict=True):
-        # T1 … T(i−1) are met as after s, T(i+1) … Tn as before s.
-        first = 1 if step.target < i else 0
-        partials[i] = _match(partials[i], number, versions, first)
+@dataclass(frozen=True)
+class _Step:
+    """One edge of the walk: a question for the partials of all origins, then compensation origin by origin."""
+
+    view: ViewDefinition
+    step: JoinStep
+    journal: Journal
+    slices: Slices
+
+    def extend(self, origins: Sequence[int], partials: dict[int, pa.Table]) -> Generator[Ask, pa.Table, None]:
+        step, target = self.step, self.view.occurrences[self.step.target]
+        changes = _changes(target, self.journal)
+        if step.near:
+            keys, numbers = key_set([[partials[i].column(name) for name in step.near] for i in origins])
+            if not len(keys):
+                for i in origins:
+                    partials[i] = _empty(partials[i], target, changes)
+                return
+            types = [changes.schema.field(column).type for column in step.far]
+            asked, ordinals = keys.table(step.far, types)
+            changed = keys.numbers([changes.column(column) for column in step.far])
+        else:
+            asked, ordinals = pa.table({}), np.zeros(1, np.int64)
+            numbers = [np.zeros(partials[i].num_rows, np.int64) for i in origins]
+            changed = np.zeros(changes.num_rows, np.int64)
+        question = Question(target.table, step.far, asked, target.columns, target.conditions)
+        answer = yield Ask(question, sum(partials[i].num_rows for i in origins))
+        versions = _versions(target, answer, ordinals, changes, changed)
+        for i, number in zip(origins, numbers, strict=True):
+            # T1 … T(i−1) are met as after s, T(i+1) … Tn as before s.
+            partials[i] = self._matched(partials[i], number, versions, 1 if step.target < i else 0)
+
+    def _matched(self, partial: pa.Table, number: Ints, versions: _Versions, first: int) -> pa.Table:
+        def one(cut: slice) -> pa.Table:
+            return _match(partial.slice(cut.start, cut.stop - cut.start), number[cut], versions, first)
+
+        return pa.concat_tables(self.slices.each(one, self.slices.cuts(partial.num_rows)))
 
 
 @dataclass(frozen=True)
@@ -117,6 +131,23 @@ class _Versions:
     seq: Ints
     count: Ints
     rows: pa.Table
+
+    @cached_property
+    def ranks(self) -> Ints:
+        """Ranks instead of raw seqs keep the combined key small: (number, rank) as one integer."""
+        return np.unique(self.seq)
+
+    @cached_property
+    def combined(self) -> Ints:
+        return self.number * (len(self.ranks) + 1) + np.searchsorted(self.ranks, self.seq)
+
+    def after(self, number: Ints, seqs: Ints, first: int) -> tuple[Ints, Ints]:
+        """For each key number and transaction s, the range of versions whose seq is > s (`first` = 1) or >= s (0)."""
+        width = len(self.ranks) + 1
+        rank = np.searchsorted(self.ranks, seqs, "right" if first else "left")
+        left = np.searchsorted(self.combined, number * width + rank)
+        right = np.searchsorted(self.combined, (number + 1) * width)
+        return left, right
 
     def sorted(self) -> _Versions:
         order = np.lexsort((self.seq, self.number))
@@ -162,13 +193,7 @@ def _match(partial: pa.Table, number: Ints, versions: _Versions, first: int) -> 
     everything after the middle is folded into one state first.
     """
     seqs = partial.column(SEQ).to_numpy()
-    # ranks instead of raw seqs keep the combined key small: (number, rank) as one integer
-    ranks, inverse = np.unique(np.concatenate([versions.seq, seqs]), return_inverse=True)
-    width = len(ranks) + 1
-    combined = versions.number * width + inverse[: len(versions.seq)]
-    wanted = number * width + inverse[len(versions.seq) :]
-    left = np.searchsorted(combined, wanted + first)
-    right = np.searchsorted(combined, (number + 1) * width)
+    left, right = versions.after(number, seqs, first)
     matches = np.where(number >= 0, right - left, 0)
     total = int(matches.sum())
     if total > max(PAIRS, 4 * (len(seqs) + len(versions.seq))) and len(seqs) > 1:

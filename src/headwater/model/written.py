@@ -19,10 +19,11 @@ class DataFile:
 @dataclass
 class Tally:
     """What a part of a batch cost; counted up by the task that computes it. `questions` went to sources, `saved` are
-    those that views answered, which are kept in the warehouse."""
+    those that views answered, which are kept in the warehouse, `shared` those that another view had asked already."""
 
     questions: int = 0
     saved: int = 0
+    shared: int = 0
     keys: int = 0
     scans: int = 0
     answers: int = 0

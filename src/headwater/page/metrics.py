@@ -39,6 +39,7 @@ _COUNTS = {
     "batches": "Cuts made visible.",
     "computed": "Batches of views computed.",
     "questions": "Questions asked of sources.",
+    "shared": "Questions that another view had asked already.",
     "keys": "Keys asked for in questions.",
     "bytes": "Bytes of questions and answers.",
     "retries": "Batches that could not be computed at first.",

@@ -75,7 +75,8 @@ class Observer:
         name = manager.view.name
         cost, changed = self._meter.of_view(name), self._meter.rows_out.get(name, 0)
         fresh = self._meter.freshness.of(name) if shown else None
-        return ManagerNow(name, shown, manager.through, waits, since, cost.questions, cost.saved, changed, fresh)
+        saved = cost.saved + cost.shared
+        return ManagerNow(name, shown, manager.through, waits, since, cost.questions, saved, changed, fresh)
 
     def _waits(self, manager: ViewManager) -> tuple[str, float]:
         """What keeps a view from being shown further, and since when."""

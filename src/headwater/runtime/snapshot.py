@@ -61,8 +61,8 @@ class FreshnessNow:
 @dataclass(frozen=True)
 class ManagerNow:
     """A view that is maintained, `shown` or not yet: how far it is computed, what it waits for and since when. What it
-    asked since the run began: `questions` of sources, `saved` of views, which are kept; `rows_changed` is what came of
-    it."""
+    asked since the run began: `questions` of sources, `saved` of views that are kept, or what another view had asked
+    already; `rows_changed` is what came of it."""
 
     name: str
     shown: bool

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from headwater.model.conditions import Condition
 from headwater.model.consistency import Level
 from headwater.model.names import TableName, view_table
 from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
+from headwater.runtime.compute.answers import Wider
 from headwater.runtime.compute.culprit import blamed
 from headwater.runtime.compute.failures import ComputationFailed, translated_errors
 from headwater.runtime.compute.here import Desks, fits_here, run_here
 from headwater.runtime.compute.jobs import run_wave
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.recompute import Refresh, recompute
+from headwater.runtime.compute.strategy_jobs import run_shares
 from headwater.runtime.compute.targets import aggregation, log_target
 from headwater.runtime.compute.tasks import AggregateWork, ParentFiles, Target, WaveWork
 from headwater.runtime.compute.tree_jobs import run_tree
@@ -27,6 +32,8 @@ from headwater.runtime.scheduling.managers import BatchWork
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.view import ManagedView
 from headwater.warehouse.layout import log_folder
+
+Mention = tuple[TableName, tuple[Condition, ...]]
 
 ROWS_PER_PART = 4_000
 """The number of changes per Spark task of a batch; there are never more tasks than cores."""
@@ -61,6 +68,7 @@ class SparkCompute:
             )
         else:
             wave = self._wave(view, batch, parents, spark.sparkContext.defaultParallelism)
+            wave = replace(wave, wider=self._wider(view, work.beside))
             target, groups = log_target(self._tables, view, str(batch)), aggregation(self._tables, view, batch.hi)
             try:
                 written = self._here(view, wave, target, groups) or self._job(spark, view, wave, target, groups)
@@ -83,8 +91,10 @@ class SparkCompute:
     def _job(
         spark: SparkSession, view: ManagedView, wave: WaveWork, target: Target, groups: AggregateWork | None
     ) -> Written:
-        run = run_wave if view.plan.tree is None else run_tree
         with translated_errors():
+            if view.plan.tree is not None:
+                return run_tree(spark, view.plan, wave, target, groups)
+            run = run_shares if view.by_updates and wave.parts > 1 else run_wave
             return run(spark, view.plan, wave, target, groups)
 
     def _wave(self, view: ManagedView, batch: Batch, parents: dict[TableName, ParentFiles], cores: int) -> WaveWork:
@@ -103,13 +113,37 @@ class SparkCompute:
             sizes={t: UNKNOWN_ROWS if s.rows is None else s.rows for t, s in tables.items()},
             leading={t: frozenset(i[0] for i in (s.key, *s.indexes) if i) for t, s in tables.items()},
             parents=parents,
-            parts=1 if view.by_updates else max(1, min(cores, rows // ROWS_PER_PART)),
+            parts=_parts(view, batch, rows, cores),
             changed=rows,
             every=_every(view, batch),
             identities=self._tables.identities(view),
             join_at_sources=self._config.join_at_sources,
             small=0 if view.key in self._large else self._config.small_batch,
         )
+
+    def _wider(self, view: ManagedView, beside: Sequence[ManagedView]) -> dict[Mention, Wider]:
+        """What it and others need of the same rows, by table and conditions; the same for all of them."""
+        found: dict[Mention, dict[str, list[ManagedView]]] = {}
+        for one in sorted((view, *beside), key=lambda v: v.key):
+            for o in one.plan.view.occurrences if one.plan.tree is None and not one.by_updates else ():
+                columns = found.setdefault((o.table, o.conditions), {})
+                for column in o.columns:
+                    columns.setdefault(column, []).append(one)
+        mine = {(o.table, o.conditions) for o in view.plan.view.occurrences if not o.table.is_view}
+        wider: dict[Mention, Wider] = {}
+        for (table, conditions), columns in found.items():
+            if (table, conditions) not in mine or len({v.key for users in columns.values() for v in users}) == 1:
+                continue
+            meant = {
+                name: {self._tables.identities(v).get(table, {}).get(name) for v in users}
+                for name, users in sorted(columns.items())
+            }
+            if any(len(identities) > 1 for identities in meant.values()):
+                continue  # a name stands for one column here and for another there: each asks for its own
+            fields = [columns[name][0].plan.schemas[table].field(name) for name in meant]
+            known = {name: identity for name, (identity,) in meant.items() if identity is not None}
+            wider[table, conditions] = Wider(pa.schema(fields), known)
+        return wider
 
     def _parent(self, view: ManagedView, batch: Batch, unwritten: Batch | None) -> ParentFiles:
         """A view's files at the end of a batch, those not yet committed included, and what a copy is still to write."""
@@ -119,6 +153,14 @@ class SparkCompute:
         changes = tuple(paths[f.name] for f in files if f.high > batch.lo and f.low <= batch.hi)
         ahead = None if unwritten is None else self._wave(view, unwritten, {}, 1)
         return ParentFiles(changes, tuple(paths[f.name] for f in files if f.low <= batch.hi), ahead)
+
+
+def _parts(view: ManagedView, batch: Batch, rows: int, cores: int) -> int:
+    """How many tasks compute the batch, the second stage of a published algorithm not counted. Of its ViewChanges
+    `parallel` are under way at a time: one for each task, as far as there are cores, and threads of these beyond."""
+    if view.by_updates:
+        return max(1, min(cores, view.plan.view.parallel, batch.hi - batch.lo))
+    return max(1, min(cores, rows // ROWS_PER_PART))
 
 
 def _every(view: ManagedView, batch: Batch) -> int:

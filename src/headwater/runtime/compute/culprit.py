@@ -69,8 +69,7 @@ def blamed(error: ComputationFailed, spark: SparkSession, plan: ViewPlan, wave: 
 
 
 def _of_wave(spark: SparkSession, plan: ViewPlan, wave: WaveWork) -> Culprit | None:
-    parts = [core_changes(wave, part)[0].cast(plan.core) for part in range(wave.parts)]
-    return _of_core(spark, plan, pa.concat_tables(parts), {})
+    return _of_core(spark, plan, core_changes(wave)[0].cast(plan.core), {})
 
 
 def _of_core(spark: SparkSession, plan: ViewPlan, core: pa.Table, names: Mapping[str, str]) -> Culprit | None:

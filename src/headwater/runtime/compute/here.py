@@ -85,7 +85,7 @@ def run_here(plan: ViewPlan, work: WaveWork, target: Target, groups: AggregateWo
     assert direct is not None
     try:
         with failures_here():
-            core, cost = core_changes(replace(work, parts=1, most=MOST_ROWS), 0)
+            core, cost = core_changes(replace(work, parts=1, most=MOST_ROWS))
             rows = _renamed(core, {**direct, COUNT: COUNT, SEQ: SEQ})
             if groups is None:
                 return written(list(write_rows(target, rows.to_batches())), asdict(cost))

@@ -3,7 +3,7 @@
     wave → [expressions] → files                                         a view of plain columns needs no middle part
     wave → [expressions] → groups (+ auxiliary files) → [HAVING, expressions] → files
 
-or a published algorithm in place of the wave, where the view says so (`strategy_tasks`).
+or a published algorithm in place of the wave, where the view says so (`strategy_tasks`, `strategy_jobs`).
 
 The parts in brackets are Spark SQL; the others are Arrow programs in `tasks`. Nothing is shuffled except rows of the
 same group, and only when a batch is large enough to have several parts. What comes back to the driver are descriptions
@@ -59,12 +59,12 @@ def run_wave(
     """Compute one batch of one view and write the files of its change."""
     direct = plain(plan.view)
     tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
-    tasks = spark.range(0, work.parts, 1, work.parts)
+    tasks = spark.range(0, 1, 1, 1)
     if groups is None and direct is not None:
 
         @carries_errors
         def compute_and_write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for part in _numbers(batches):
+            for part in part_numbers(batches):
                 files, cost = _written(work, part, target, direct)
                 tally.add(asdict(cost))
                 yield pa.record_batch([pa.array(files, pa.string())], schema=FILES)
@@ -73,7 +73,7 @@ def run_wave(
 
     @carries_errors
     def compute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for part in _numbers(batches):
+        for part in part_numbers(batches):
             core, cost = _computed(work, part)
             tally.add(asdict(cost))
             yield from core.cast(plan.core).to_batches(max_chunksize=65536)
@@ -84,15 +84,20 @@ def run_wave(
 
 def _computed(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
     """The core's changes, by the wave or by the algorithm that the view names."""
-    return core_changes(work, part) if work.view.maintenance == WAVE else strategy_changes(work, part)
+    return core_changes(work) if work.view.maintenance == WAVE else strategy_changes(work, part)
 
 
 def _written(work: WaveWork, part: int, target: Target, direct: Mapping[str, str]) -> tuple[list[str], Tally]:
     """A part of a batch of a view of plain columns: descriptions of its files, and what it cost."""
     core, cost = _computed(work, part)
+    return write_plain(core, direct, target), cost
+
+
+def write_plain(core: pa.Table, direct: Mapping[str, str], target: Target) -> list[str]:
+    """Rows of the core as rows of a view of plain columns: descriptions of its files."""
     renamed = [*direct.items(), (COUNT, COUNT), (SEQ, SEQ)]
     rows = pa.table([core.column(c) for _, c in renamed], names=[n for n, _ in renamed])
-    return list(write_rows(target, rows.to_batches())), cost
+    return list(write_rows(target, rows.to_batches()))
 
 
 def finish_rows(plan: ViewPlan, core: DataFrame, target: Target, groups: AggregateWork | None, parts: int) -> DataFrame:
@@ -121,7 +126,8 @@ def _never_nothing(prepared: DataFrame) -> DataFrame:
     return prepared.unionByName(one)
 
 
-def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+def part_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """Which parts of the batch a task is to compute."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 

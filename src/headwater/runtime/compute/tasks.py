@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,15 +26,17 @@ from headwater.maintenance.block_wave import AskJoin, ContractedWave, contracted
 from headwater.maintenance.blocks import Contracted, contracted
 from headwater.maintenance.groups import auxiliary_schema
 from headwater.maintenance.keys import key_set
+from headwater.maintenance.slices import WHOLE, Slices
 from headwater.maintenance.wave import Ask, Wave, wave
 from headwater.model.changelog import COUNT, SEQ, UNFIT, consolidate, fold
-from headwater.model.conditions import meets
+from headwater.model.conditions import Condition, meets
 from headwater.model.errors import ConfigError, SourceUnavailable
 from headwater.model.joins import table_by_table
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities
 from headwater.model.source import ORDINAL, Question, Source, SourceSpec
 from headwater.model.written import DataFile, Tally, Written
+from headwater.runtime.compute.answers import ANSWERS, Signature, Wider
 from headwater.runtime.compute.failures import TooMuch, carries_errors
 from headwater.runtime.compute.unfit import represented
 from headwater.sources import connect
@@ -95,8 +98,8 @@ class ParentFiles:
 
 @dataclass(frozen=True)
 class WaveWork:
-    """One batch of one view, in `parts` parts: the transactions (lo, hi]. `positions` are the sources' after the last
-    of `segments`, which may lie beyond `hi`."""
+    """One batch of one view: the transactions (lo, hi]. `positions` are the sources' after the last of `segments`,
+    which may lie beyond `hi`."""
 
     view: ViewDefinition
     storage: Storage
@@ -113,6 +116,7 @@ class WaveWork:
     identities: Mapping[TableName, Identities] = field(default_factory=dict)
     """The columns the view was loaded from: answers about others are refused."""
     parts: int = 1
+    """In how many threads its rows are matched, and in how many tasks they are grouped."""
     changed: int = 0
     """About how many changes of its tables the batch holds."""
     every: int = 1
@@ -125,6 +129,8 @@ class WaveWork:
     """It is given up when it meets more rows than this."""
     lane: int = 0
     """The first of the lanes in which it asks."""
+    wider: Mapping[tuple[TableName, tuple[Condition, ...]], Wider] = field(default_factory=dict)
+    """What other views need of the same rows: they are asked for it together (`answers`)."""
 
     def bears(self, rows: int) -> None:
         """Raise TooMuch where so many rows are more than was thought."""
@@ -151,7 +157,7 @@ def read_ahead(work: WaveWork) -> WaveWork:
     def told(name: TableName, parent: ParentFiles) -> ParentFiles:
         if parent.unwritten is None:
             return parent
-        core, _ = core_changes(parent.unwritten, 0)
+        core, _ = core_changes(parent.unwritten)
         columns = plain(parent.unwritten.view)
         assert columns is not None
         schema = pa.schema([*work.schemas[name], *_COUNTED])
@@ -163,16 +169,24 @@ def read_ahead(work: WaveWork) -> WaveWork:
     return replace(work, parents={name: told(name, parent) for name, parent in work.parents.items()})
 
 
-def core_changes(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
-    """Run the wave for one part of a batch."""
+def core_changes(work: WaveWork) -> tuple[pa.Table, Tally]:
+    """Run the wave for a batch: every question is asked once, and rows are matched in as many threads as it has
+    parts."""
+    if work.parts == 1:
+        return _waved(work, WHOLE)
+    with ThreadPoolExecutor(work.parts) as threads:
+        return _waved(work, Slices(work.parts, each=threads.map))
+
+
+def _waved(work: WaveWork, slices: Slices) -> tuple[pa.Table, Tally]:
     started, tally = time.perf_counter(), Tally()
     work = read_ahead(work)
     journal = {t: batch_changes(work, t) for t in work.view.tables}
-    mine = {t: _part(within(rows, work.lo, work.hi), work, part) for t, rows in journal.items()}
+    mine = {t: within(rows, work.lo, work.hi) for t, rows in journal.items()}
     tally.changes = sum(rows.num_rows for rows in mine.values())
-    running: ContractedWave | Wave = wave(work.view, journal, mine)
+    running: ContractedWave | Wave = wave(work.view, journal, mine, slices)
     if made := contraction(work):
-        running = contracted_wave(made, journal, lambda rows: _part(within(rows, work.lo, work.hi), work, part))
+        running = contracted_wave(made, journal, lambda rows: within(rows, work.lo, work.hi), slices)
     try:
         ask = next(running)
         while True:
@@ -221,18 +235,6 @@ def _read_files(work: WaveWork, paths: Sequence[str], schema: pa.Schema, more: p
     return pa.concat_tables([p.select(schema.names).cast(schema) for p in parts]) if parts else schema.empty_table()
 
 
-def _part(rows: pa.Table, work: WaveWork, part: int) -> pa.Table:
-    """A contiguous range of transactions; with few of them, every parts-th row."""
-    if work.parts == 1:
-        return rows
-    seqs = rows.column(SEQ).to_numpy()
-    span = work.hi - work.lo
-    if not work.every or span < 4 * work.parts:
-        return rows.take(pa.array(np.arange(part, len(seqs), work.parts)))
-    low, high = (work.lo + span * k // work.parts for k in (part, part + 1))
-    return rows.filter(pa.array((seqs > low) & (seqs <= high)))
-
-
 def answer(work: WaveWork, ask: Ask | AskJoin, tally: Tally) -> pa.Table:
     return answer_join(work, ask, tally) if isinstance(ask, AskJoin) else answer_question(work, ask, tally)
 
@@ -242,6 +244,9 @@ def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa
     _check_asked(work, question.table)
     if not question.table.is_view and reads_all(work, question):
         work.bears(work.sizes.get(question.table, 0))
+    wider = None if question.table.is_view else work.wider.get((question.table, question.conditions))
+    if wider is not None and question.key:
+        return _answer_shared(work, ask, wider, tally)
     if question.table.is_view:
         tally.saved += 1
     else:
@@ -263,6 +268,20 @@ def answer_question(work: WaveWork, ask: Ask, tally: Tally, lane: int = 0) -> pa
     tally.answers += rows.num_rows
     tally.bytes += question.keys.nbytes + rows.nbytes
     tally.seconds_asking += time.perf_counter() - started
+    return rows
+
+
+def _answer_shared(work: WaveWork, ask: Ask, wider: Wider, tally: Tally) -> pa.Table:
+    """As another view of the group was told; or asked with what the others need besides."""
+    question, table = ask.question, ask.question.table
+    at = work.positions[table.source]
+    signature = Signature(work.specs[table.source], at, table, question.key, question.conditions, wider.meant)
+    meant = {**work.identities, table: {**work.identities.get(table, {}), **wider.identities}}
+    together = replace(work, wider={}, identities=meant, schemas={**work.schemas, table: wider.columns})
+    wide = replace(question, columns=tuple(wider.columns.names))
+    rows, shared = ANSWERS.answer(signature, question, wide, lambda one: answer_question(together, Ask(one), tally))
+    work.bears(_pairs(rows, ask.meeting))
+    tally.shared += shared
     return rows
 
 

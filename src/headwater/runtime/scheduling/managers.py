@@ -35,12 +35,13 @@ LINGER_SECONDS = 1.0
 @dataclass(frozen=True)
 class BatchWork:
     """One batch of one view, with the views that it reads. `unwritten`: by the keys of those that copy a table, what
-    they have not handed on yet of the transactions up to the batch's end."""
+    they have not handed on yet of the transactions up to the batch's end. `beside`: others over some of its tables."""
 
     view: ManagedView
     parents: tuple[ManagedView, ...]
     batch: Batch
     unwritten: Mapping[str, Batch] = field(default_factory=dict)
+    beside: tuple[ManagedView, ...] = ()
 
 
 class Compute(Protocol):
@@ -265,7 +266,9 @@ class Managers:
         manager.turn = next(self._turns)
         end = job.batch.hi
         unwritten = {p.key: self._batch(p.through, end) for p in manager.parents if p.through < end}
-        work = BatchWork(manager.view, tuple(p.view for p in manager.parents), job.batch, unwritten)
+        base = manager.view.plan.base
+        beside = tuple(m.view for m in self._all.values() if m is not manager and not base.isdisjoint(m.view.plan.base))
+        work = BatchWork(manager.view, tuple(p.view for p in manager.parents), job.batch, unwritten, beside)
         job.future = self._pool.submit(compute, work)
         return 1
 
