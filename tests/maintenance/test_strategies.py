@@ -7,7 +7,10 @@ later transaction than they end with.
 
 from __future__ import annotations
 
+import itertools
 import re
+import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -26,16 +29,28 @@ from headwater.lab.checker.verdict import check
 from headwater.lab.histories.history import History, State
 from headwater.lab.simulation.faults import no_compensation, no_retained_set
 from headwater.maintenance.strategies import batch as batch_module
-from headwater.maintenance.strategies import loop
+from headwater.maintenance.strategies import divided, loop
+from headwater.maintenance.strategies import pvm as pvm_module
+from headwater.maintenance.strategies import pvm_cc as pvm_cc_module
 from headwater.maintenance.strategies.batch import core_by_strategy
 from headwater.maintenance.strategies.contract import Factory, Label, Update
+from headwater.maintenance.strategies.divided import (
+    Completion,
+    Effects,
+    TaskShare,
+    committed_together,
+    effects_of_share,
+)
 from headwater.maintenance.strategies.loop import Returned
+from headwater.maintenance.strategies.pvm import Pvm, Stamped
+from headwater.maintenance.strategies.pvm_cc import InOrder
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.maintenance.strategies.values import EXACT, Values
 from headwater.maintenance.wave import Ask
-from headwater.model.changelog import fold
+from headwater.model.changelog import COUNT, SEQ, fold
 from headwater.model.consistency import Level
 from headwater.model.errors import ViewSqlError
+from headwater.model.source import ORDINAL
 from headwater.model.written import Tally
 from headwater.runtime.compute import tasks
 from headwater.storage import Storage
@@ -81,11 +96,14 @@ runs = st.builds(Run, ends, scan=st.booleans(), beyond=st.sampled_from([0, 0, 3]
 
 @dataclass(frozen=True)
 class By:
-    """Who maintains, and how many updates at a time; `factory` takes the place of the strategy of that name."""
+    """Who maintains, how many updates at a time, in how many tasks; `factory` takes the place of the strategy of that
+    name."""
 
     maintenance: str
     parallel: int = 1
     factory: Factory | None = None
+    tasks: int = 0
+    """0: it is not divided."""
 
     @property
     def options(self) -> str:
@@ -145,7 +163,13 @@ def maintain(world: Played, view: ViewDefinition, run: Run, by: By) -> Maintaine
         def ask(question: Any, lane: int, work: tasks.WaveWork = work, tally: Tally = tally) -> pa.Table:
             return tasks.answer_question(work, Ask(question), tally, lane)
 
-        done.batches.append(core_by_strategy(view, world.changes(view, lo, asked), hi, ask, by.factory))
+        journal = world.changes(view, lo, asked)
+        if by.tasks:
+            shares = [TaskShare(task, by.tasks, view.parallel) for task in range(by.tasks)]
+            effects = [effects_of_share(view, journal, hi, ask, share) for share in shares]
+            done.batches.append(committed_together(view, effects))
+        else:
+            done.batches.append(core_by_strategy(view, journal, hi, ask, by.factory))
         done.questions.append(tally.questions)
     return done
 
@@ -182,6 +206,77 @@ def agree(story: Scenario, run: Run, by: By) -> None:
 @given(seed=seeds, run=runs, parallel=st.sampled_from([1, 2, 5]))
 def test_one_table_per_source(maintenance: str, seed: int, run: Run, parallel: int) -> None:
     agree(apart(scenario(seed, Wanted(transactions=12))), run, By(maintenance, parallel))
+
+
+@pytest.mark.parametrize("maintenance", ["pvm", "pvm-cc"])
+@given(seed=seeds, run=runs, spread=st.sampled_from([(1, 1), (2, 2), (5, 2), (4, 3), (3, 3)]))
+def test_view_changes_divided_over_tasks(maintenance: str, seed: int, run: Run, spread: tuple[int, int]) -> None:
+    parallel, tasks = spread
+    agree(apart(scenario(seed, Wanted(transactions=12))), run, By(maintenance, parallel, tasks=tasks))
+
+
+@pytest.mark.parametrize("maintenance", ["pvm", "pvm-cc"])
+def test_divided_or_not_the_questions_and_the_sum_are_the_same(maintenance: str) -> None:
+    with played(chain(4, 9)) as world:
+        whole, parts = By(maintenance, 4), By(maintenance, 4, tasks=3)
+        one, other = (maintain(world, defined(world, by), Run(()), by) for by in (whole, parts))
+    assert bag_of(fold(one.batches[0])), "else nothing was at stake"
+    assert bag_of(fold(one.batches[0])) == bag_of(fold(other.batches[0]))
+    assert one.questions == other.questions
+
+
+@given(st.integers(1, 64), st.integers(1, 8), st.integers(1, 300))
+def test_a_share_of_each_update(parallel: int, tasks: int, updates: int) -> None:
+    """Each is handled by one task, all ViewChanges have a place, and no task has much more than its part."""
+    tasks = min(tasks, parallel)
+    shares = [TaskShare(task, tasks, parallel) for task in range(tasks)]
+    assert sum(share.lanes for share in shares) == parallel
+    assert min(share.lanes for share in shares) >= 1
+    handled = [[stamp for stamp in range(1, updates + 1) if share(stamp)] for share in shares]
+    assert sorted(stamp for own in handled for stamp in own) == list(range(1, updates + 1))
+    rounds = -(-updates // parallel)
+    assert all(len(own) <= rounds * share.lanes for own, share in zip(handled, shares, strict=True))
+
+
+def test_view_changes_of_one_task_wait_for_sources_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the first four questions of a task with four lanes is answered when all four have been asked."""
+    monkeypatch.undo()  # real threads
+    together, asked = threading.Barrier(4, timeout=60), itertools.count()
+    with played(chain(4, 16)) as world:
+        view = defined(world, By("pvm", 8))
+        journal = world.changes(view, 0, world.last)
+        schemas = world.schemas(view)
+
+        def ask(question: Any, lane: int) -> pa.Table:
+            if next(asked) < 4:
+                together.wait()
+            columns = [schemas[question.table].field(c) for c in question.columns]
+            return pa.schema([(ORDINAL, pa.int64()), *columns, (COUNT, pa.int64())]).empty_table()
+
+        effects = effects_of_share(view, journal, world.last, ask, TaskShare(1, 2, 8))
+    assert [c.stamp % 2 for c in effects.completions] == [0] * 8, "the second task has every other update"
+
+
+def test_commits_in_the_order_of_completion_or_of_arrival() -> None:
+    """Updates of transactions 11, 12 and 14 are done in the order 2, 3, 1: PVM's second state is after the first that
+    is done, PVM CC's are after each update in turn. A fourth has no effect, and is a state all the same."""
+    schema = pa.schema([("x", pa.int64()), (COUNT, pa.int64()), (SEQ, pa.int64())])
+    first = Effects((Completion(1, 11, 300),), pa.table([[10], [1], [1]], schema=schema))
+    second = Effects(
+        (Completion(2, 12, 100), Completion(4, 15, 150), Completion(3, 14, 200)),
+        pa.table([[20, 30], [1, 1], [2, 3]], schema=schema),
+    )
+    with played(chain(2, 1)) as world:
+        labels = {
+            maintenance: dict(
+                zip(*committed_together(view, [first, second]).select(["x", SEQ]).to_pydict().values(), strict=True)
+            )
+            for maintenance in ("pvm", "pvm-cc")
+            for view in [defined(world, By(maintenance, 4))]
+        }
+        with pytest.raises(AssertionError, match="each update is handled"):
+            committed_together(defined(world, By("pvm", 4)), [second])
+    assert labels == {"pvm": {20: 11, 30: 14, 10: 15}, "pvm-cc": {10: 11, 20: 12, 30: 14}}
 
 
 @given(seed=seeds, run=runs)
@@ -311,6 +406,33 @@ def caught(run: Run, by: By) -> Witness | None:
 )
 def test_a_strategy_with_something_left_out_is_caught(by: By) -> None:
     assert caught(Run(()), by) is not None
+
+
+@pytest.mark.parametrize("maintenance", ["pvm", "pvm-cc"])
+def test_a_task_that_does_not_know_of_the_others_updates_is_caught(
+    maintenance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They leak into its answers like those that wait for itself."""
+
+    class Alone(Pvm):
+        def receive(self, sender: str, body: Any, now: float) -> Any:
+            effects = super().receive(sender, body, now)
+            self.umq = deque(stamped for stamped in self.umq if self._share(stamped.stamp))
+            return effects
+
+    for module in (pvm_module, pvm_cc_module):
+        monkeypatch.setattr(module, "Pvm", Alone)
+    assert caught(Run(()), By(maintenance, 2, tasks=2)) is not None
+
+
+def test_pvm_cc_that_commits_as_it_gets_done_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def backwards(self: InOrder, stamped: Stamped, change: Bag) -> list[tuple[Stamped, Bag]]:
+        self._waiting.pop(stamped.stamp)
+        return [(stamped, change)]
+
+    monkeypatch.setattr(InOrder, "handled", backwards)
+    monkeypatch.setattr(divided, "labels_of", lambda view, covered: sorted(seq for (seq,) in covered))
+    assert caught(Run(()), By("pvm-cc", 4, tasks=2)) is not None
 
 
 @pytest.mark.parametrize("maintenance", APART)

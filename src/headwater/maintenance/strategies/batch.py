@@ -7,7 +7,7 @@ comes out goes on to Spark like the outcome of a wave.
     journal (lo, hi]    one Update per source and transaction, in the order of the numbers
     journal (hi, P]     the sources are asked as of P, which may lie after hi: taken back from every answer,
                         Tj(hi) = Tj(P) − changes of Tj in (hi, P], before the strategy sees it
-    commits             rows of the core, labelled with the state that shows them (`_labels`)
+    commits             rows of the core, labelled with the state that shows them (`labels_of`)
 
 Invariant: to the strategy, the sources stand still in the state after hi, and every update up to hi is delivered.
 """
@@ -34,7 +34,7 @@ from headwater.maintenance.strategies.contract import (
     Update,
     Wanted,
 )
-from headwater.maintenance.strategies.loop import commits_of
+from headwater.maintenance.strategies.loop import AnswerAsk, commits_of
 from headwater.maintenance.strategies.named import lanes_of, strategy_of
 from headwater.maintenance.strategies.values import EXACT
 from headwater.maintenance.wave import core_schema
@@ -53,16 +53,25 @@ def core_by_strategy(
     view: ViewDefinition, journal: Journal, hi: int, ask: Asking, factory: Factory | None = None
 ) -> pa.Table:
     """The change of the view's core in a batch that ends at `hi`."""
-    batch = _Batch(view, journal, hi)
-    deltas = {source: batch.delta(source) for source in batch.setting.sources}
-
-    def answer(asked: Ask, lane: int) -> Any:
-        line = BatchDatabase(batch.tables, deltas[asked.source], lambda question: [ask(question, lane)])
-        return asked.question.evaluate(line)
-
+    batch = StrategyBatch(view, journal, hi)
     strategy = (factory or strategy_of(view))(batch.setting)
-    commits = commits_of(strategy, batch.updates, answer, lanes_of(view))
-    return batch.changelog(commits)
+    commits = commits_of(strategy, batch.updates, batch.answering(ask), lanes_of(view))
+    labels = labels_of(view, [[batch.seqs[label] for label in commit.covers] for commit in commits])
+    return consolidate(batch.rows(commits, labels))
+
+
+def labels_of(view: ViewDefinition, covered: Sequence[Sequence[int]]) -> list[int]:
+    """The transaction whose state is the one after each commit, told which transactions each brings in: the last of
+    those that it, or one before it, brings in. PVM commits as it gets done: the n-th commit makes the n-th state,
+    whatever update it is for. States with groups are folded, because groups of less than no rows have no meaning."""
+    if view.maintenance == "pvm":
+        known = sorted(seq for some in covered for seq in some)
+        return known if view.aggregation is None else [known[-1] for _ in covered]
+    labels, last = [], 0
+    for some in covered:
+        last = max([last, *some])
+        labels.append(last)
+    return labels
 
 
 @dataclass(frozen=True)
@@ -73,11 +82,10 @@ class _Occurrence:
     beyond: Bag
 
 
-class _Batch:
-    """The batch, in the strategy's terms."""
+class StrategyBatch:
+    """The batch, in the strategy's terms. `seqs` are the numbers of the updates' transactions."""
 
     def __init__(self, view: ViewDefinition, journal: Journal, hi: int) -> None:
-        self.view = view
         self._schema = core_schema(view, {name: rows.schema for name, rows in journal.items()})
         self.setting = _setting(view, self._schema.names[:-2])
         self.tables: dict[TableName, _Occurrence] = {}
@@ -95,25 +103,35 @@ class _Batch:
             asked = AskedTable(occurrence.table, columns, occurrence.conditions)
             self.tables[own] = _Occurrence(asked, Bag.summed(beyond))
         self.updates: list[Update] = []
-        self._seqs: dict[Label, int] = {}
+        self.seqs: dict[Label, int] = {}
         numbers: dict[Node, int] = {}
         for (seq, source), tables in sorted(changes.items()):
             bags = {table: bag for table, pairs in tables.items() if (bag := Bag.summed(pairs))}
             if bags:
                 numbers[source] = numbers.get(source, 0) + 1
                 label = Label(source, numbers[source])
-                self._seqs[label] = seq
+                self.seqs[label] = seq
                 self.updates.append(Update(label, bags, float(seq), str(seq)))
 
-    def delta(self, source: Node) -> dict[str, Update]:
-        """A source's delta tables: its part of the batch."""
-        return {update.tid: update for update in self.updates if update.source == source}
+    def answering(self, ask: Asking) -> AnswerAsk:
+        """How the sources answer the strategy's questions. A source's delta tables are its part of the batch."""
+        deltas = {
+            source: {update.tid: update for update in self.updates if update.source == source}
+            for source in self.setting.sources
+        }
 
-    def changelog(self, commits: Sequence[Commit]) -> pa.Table:
+        def answer(asked: Ask, lane: int) -> Any:
+            line = BatchDatabase(self.tables, deltas[asked.source], lambda question: [ask(question, lane)])
+            return asked.question.evaluate(line)
+
+        return answer
+
+    def rows(self, commits: Sequence[Commit], labels: Sequence[int]) -> pa.Table:
+        """What is committed, as rows of the core, those of a commit with its label in SEQ."""
         rows: list[Row] = []
         counts: list[int] = []
         seqs: list[int] = []
-        for commit, seq in zip(commits, self._labels(commits), strict=True):
+        for commit, seq in zip(commits, labels, strict=True):
             for _, bag in commit.changes:
                 rows.extend(bag.counts)
                 counts.extend(bag.counts.values())
@@ -121,20 +139,7 @@ class _Batch:
         columns = list(zip(*rows, strict=True)) if rows else [()] * (len(self._schema) - 2)
         arrays = [EXACT.decoded(values, f.type) for values, f in zip(columns, self._schema, strict=False)]
         arrays += [pa.array(counts, pa.int64()), pa.array(seqs, pa.int64())]
-        return consolidate(pa.table(arrays, schema=self._schema))
-
-    def _labels(self, commits: Sequence[Commit]) -> list[int]:
-        """The transaction whose state is the one after each commit: the last of those that it, or one before it,
-        brings in. PVM commits as it gets done: the n-th commit makes the n-th state, whatever update it is for. States
-        with groups are folded, because groups of less than no rows have no meaning."""
-        known = sorted(self._seqs.values())
-        if self.view.maintenance == "pvm":
-            return known if self.view.aggregation is None else [known[-1] for _ in commits]
-        labels, last = [], 0
-        for commit in commits:
-            last = max([last, *(self._seqs[label] for label in commit.covers)])
-            labels.append(last)
-        return labels
+        return pa.table(arrays, schema=self._schema)
 
 
 class BatchDatabase:

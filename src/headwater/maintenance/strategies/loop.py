@@ -4,7 +4,7 @@
     ask         as many questions at a time as there are lanes, each lane in a thread of its own
     answer      goes to the strategy as soon as it is there, one at a time: processes know nothing of threads
     wake        when there is nothing else to do, and updates are left that no commit covers
-    the end     when every update is covered and nothing is under way
+    the end     when every update, or every one that this strategy handles, is covered and nothing is under way
 
 Invariant: sources answer in the state after the batch's last update, so an answer contains exactly the updates that
 were delivered before it. That is assumption 1 of SWEEP and PVM (channels keep their order), by construction.
@@ -12,6 +12,7 @@ were delivered before it. That is assumption 1 of SWEEP and PVM (channels keep t
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,11 +45,25 @@ class Returned(NamedTuple):
     error: BaseException | None
 
 
+class Timed(NamedTuple):
+    """A commit, and when the strategy made it: nanoseconds since 1970."""
+
+    at: int
+    commit: Commit
+
+
 def commits_of(strategy: Strategy, updates: Sequence[Update], answer: AnswerAsk, lanes: int = 1) -> list[Commit]:
     """What the strategy commits for these updates, in its order. The first error of a question ends it, once those
     beside it have returned."""
+    return [timed.commit for timed in timed_commits(strategy, updates, answer, lanes, len(updates))]
+
+
+def timed_commits(
+    strategy: Strategy, updates: Sequence[Update], answer: AnswerAsk, lanes: int, awaited: int
+) -> list[Timed]:
+    """The same with times, of a strategy that handles only so many of the updates."""
     with Threaded(lanes) as threads:
-        return _Loop(strategy, answer, threads, lanes).run(updates)
+        return _Loop(strategy, answer, threads, lanes).run(updates, awaited)
 
 
 class Threaded:
@@ -82,9 +97,9 @@ class _Loop:
         self._under_way = 0
         self._wakes: list[Wake] = []
         self._covered: set[Label] = set()
-        self._commits: list[Commit] = []
+        self._commits: list[Timed] = []
 
-    def run(self, updates: Sequence[Update]) -> list[Commit]:
+    def run(self, updates: Sequence[Update], awaited: int) -> list[Timed]:
         self._do(self._process.start())
         for now, update in enumerate(updates):
             if self._node in self._strategy.notified(update.source):
@@ -94,7 +109,7 @@ class _Loop:
                 self._start(self._waiting.popleft())
             if self._under_way:
                 self._deliver(self._threads.returned(), len(updates))
-            elif len(self._covered) < len(updates):
+            elif len(self._covered) < awaited:
                 assert self._wakes, "it rests, and some updates are not handled"
                 self._receive(self._node, self._wakes.pop(0).body, len(updates))
             else:
@@ -130,5 +145,5 @@ class _Loop:
             elif isinstance(effect, Wake):
                 self._wakes.append(effect)
             elif isinstance(effect, Commit):
-                self._commits.append(effect)
+                self._commits.append(Timed(time.time_ns(), effect))
                 self._covered.update(effect.covers)

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from headwater.algebra.view import ViewDefinition
 from headwater.maintenance.strategies.contract import Factory
 from headwater.maintenance.strategies.nested_sweep import nested_sweep
-from headwater.maintenance.strategies.pvm import pvm
-from headwater.maintenance.strategies.pvm_cc import pvm_cc
+from headwater.maintenance.strategies.pvm import AtOnce, CommitOrder, Share, pvm
+from headwater.maintenance.strategies.pvm_cc import InOrder, pvm_cc
 from headwater.maintenance.strategies.sweep import sweep
 from headwater.maintenance.strategies.tid_rules import tid_rules
+
+_SHARED = {"pvm": pvm, "pvm-cc": pvm_cc}
+_ORDERS: dict[str, Callable[[], CommitOrder]] = {"pvm": AtOnce, "pvm-cc": InOrder}
 
 
 def strategy_of(view: ViewDefinition) -> Factory:
@@ -24,6 +27,16 @@ def strategy_of(view: ViewDefinition) -> Factory:
         "tid": tid_rules,
     }
     return known[view.maintenance]()
+
+
+def shared_strategy_of(view: ViewDefinition, p: int, share: Share) -> Factory:
+    """One of several maintenance managers that divide the updates of a view among them: PVM's, or PVM CC's."""
+    return _SHARED[view.maintenance](p, share)
+
+
+def commit_order_of(view: ViewDefinition) -> CommitOrder:
+    """When effects are committed, whoever found them."""
+    return _ORDERS[view.maintenance]()
 
 
 def lanes_of(view: ViewDefinition) -> int:

@@ -18,11 +18,16 @@ they come. In between, a delete may come before its insert; signed counts rememb
 the end none is negative (lemma 7). Convergence: states in between need not be states of the sources.
 
 This needs channels that keep their order (assumption 1), like SWEEP. With p = 1 it is SWEEP.
+
+Several maintenance managers may divide the updates among them, each with its `Share`. All are told of all updates, in
+the same order; what is another's stays in the UMQ, so that it is seen by its timestamp like any that waits. The
+invariant holds for each of them, and what they commit are parts of one sum.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -42,10 +47,18 @@ from headwater.maintenance.strategies.contract import (
 from headwater.maintenance.strategies.sweep import view_change
 from headwater.maintenance.strategies.threads import Threads
 
+Share = Callable[[int], bool]
+"""Whether a maintenance manager handles the update that was received with this timestamp."""
 
-def pvm(p: int = 4) -> Factory:
+
+def everything(_: int) -> bool:
+    """The share of the only one."""
+    return True
+
+
+def pvm(p: int = 4, share: Share = everything) -> Factory:
     """PVM with at most p updates at the same time."""
-    return lambda setting: Strategy({WAREHOUSE: Pvm(setting, p, AtOnce())})
+    return lambda setting: Strategy({WAREHOUSE: Pvm(setting, p, AtOnce(), share)})
 
 
 class Stamped(NamedTuple):
@@ -81,7 +94,7 @@ class AtOnce:
 class Pvm:
     """The warehouse."""
 
-    def __init__(self, setting: StrategySetting, p: int, order: CommitOrder) -> None:
+    def __init__(self, setting: StrategySetting, p: int, order: CommitOrder, share: Share = everything) -> None:
         assert p >= 1, f"p = {p}: nothing would ever be handled"
         self.setting = setting
         self.p = p
@@ -89,7 +102,7 @@ class Pvm:
         self.ppu: dict[int, Stamped] = {}
         """By timestamp, like `rpu`."""
         self.rpu: dict[int, Stamped] = {}
-        self._order = order
+        self._order, self._share = order, share
         self._clock = 0
         self._threads = Threads()
 
@@ -106,17 +119,21 @@ class Pvm:
             return [*self._threads.answer(body), *self._maintain()]
         stamped = Stamped(self._clock, body)
         self.umq.append(stamped)
-        self._order.received(stamped)
+        if self._share(stamped.stamp):
+            self._order.received(stamped)
         return self._maintain()
 
     def _maintain(self) -> list[Effect]:
         """MaintenanceManager: while there is room in the PPU, start to handle the next update."""
         effects: list[Effect] = []
-        while self.umq and len(self.ppu) < self.p:
-            stamped = self.umq.popleft()
+        while len(self.ppu) < self.p and (stamped := self._next()) is not None:
+            self.umq.remove(stamped)
             self.ppu[stamped.stamp] = stamped
             effects.extend(self._view_change(stamped))
         return effects
+
+    def _next(self) -> Stamped | None:
+        return next((stamped for stamped in self.umq if self._share(stamped.stamp)), None)
 
     def _view_change(self, stamped: Stamped) -> list[Effect]:
         """ViewChange, figure 14; SWEEP's, but for what is concurrent."""

@@ -18,13 +18,13 @@ from __future__ import annotations
 from headwater.algebra.bag import Bag
 from headwater.maintenance.commit_queue import CommitQueue
 from headwater.maintenance.strategies.contract import WAREHOUSE, Factory, Strategy
-from headwater.maintenance.strategies.pvm import Pvm, Stamped
+from headwater.maintenance.strategies.pvm import Pvm, Share, Stamped, everything
 from headwater.model.names import Seq, ViewName
 
 
-def pvm_cc(p: int = 4) -> Factory:
+def pvm_cc(p: int = 4, share: Share = everything) -> Factory:
     """PVM CC with at most p updates at the same time."""
-    return lambda setting: Strategy({WAREHOUSE: Pvm(setting, p, InOrder())})
+    return lambda setting: Strategy({WAREHOUSE: Pvm(setting, p, InOrder(), share)})
 
 
 class InOrder:
