@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,8 +24,9 @@ from headwater.sources.postgres.log import Log
 from headwater.sources.postgres.snapshot import Snapshot
 from headwater.sources.postgres.sql import AsOf, key_of
 
-_TRIES = 4
-"""How often a table that is altered while it is read is read anew."""
+_PATIENCE = 10.0
+"""For how many seconds a table that is altered while it is read is read anew. A TRUNCATE alters it, too, so a job that
+empties and fills a table again and again must not look like an outage."""
 
 READ = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
 READ_ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -61,15 +63,15 @@ class Reader:
 
     def anew(self, names: Sequence[TableName], work: Callable[[Connection], T]) -> T:
         """The work, done again if the tables turn out to be in another shape than they were taken for."""
-        for attempt in range(_TRIES):
+        until = time.monotonic() + _PATIENCE
+        while True:
             with self._connections.borrow() as connection:
                 try:
                     return work(connection)
                 except psycopg.Error as error:
-                    if attempt == _TRIES - 1 or not may_have_moved(error):
+                    if time.monotonic() > until or not may_have_moved(error):
                         raise
                     self.known.forget(names)
-        raise AssertionError("the last attempt raises")
 
     def answers(
         self,
@@ -80,7 +82,8 @@ class Reader:
         """As `anew`, but given out as it comes: what tells that a table moved comes before its first row. `named` are
         the tables and the columns of each that are read. How a table is captured may change while a reader lives, so
         it is looked at with everything else that the statement is made for: with each attempt."""
-        for attempt in range(_TRIES):
+        until = time.monotonic() + _PATIENCE
+        while True:
             given = False
             with self._connections.borrow() as connection:
                 try:
@@ -99,7 +102,7 @@ class Reader:
                         given = True
                     connection.execute("COMMIT")
                 except psycopg.Error as error:
-                    if given or attempt == _TRIES - 1 or not may_have_moved(error):
+                    if given or time.monotonic() > until or not may_have_moved(error):
                         raise
                     self.known.forget(list(named))
                     continue
