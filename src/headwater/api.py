@@ -117,7 +117,7 @@ class Warehouse:
         from headwater.runtime.change.maintained import maintained_views
 
         maintained = maintained_views(self.storage, self.cut(create=True), self.catalog).views
-        used = [t for view in (*self.views.values(), *maintained.values()) for t in view.base_tables]
+        used = [t for view in (*self.views.values(), *maintained.values()) for t in view.captured_tables]
         return {name: sorted({t for t in used if t.source == name}) for name in self.config.sources}
 
     def release(self) -> dict[SourceName, list[str]]:

@@ -18,14 +18,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 
+from headwater.agent.chains import AgentChains, perform_pin
 from headwater.agent.joining import AgentSettings
 from headwater.agent.line import HubLine, NotStarted, Work
 from headwater.agent.state import AgentState, Told, read_state, write_state
+from headwater.chain.pins import PinBook
 from headwater.model.errors import HeadwaterError, SourceRefused, SourceUnavailable
 from headwater.model.names import Position, SourceName
 from headwater.model.source import Source, SourceSpec
 from headwater.sources import connect
-from headwater.sources.agent.calls import Call, perform, read_call
+from headwater.sources.agent.calls import CHAIN, Call, perform, read_call
 from headwater.sources.agent.frames import together
 
 log = logging.getLogger(__name__)
@@ -66,6 +68,7 @@ class Agent:
         self._state = read_state(settings.folder)
         self._told: Told | None = None
         self._counting = Adapters(settings)
+        self._pins = PinBook(settings.folder)
         self._counted_at = 0.0
         self._waits: int | None = None
         self._near = False
@@ -73,6 +76,7 @@ class Agent:
     def run(self) -> None:
         """Until stopped; raises what no trying again can mend."""
         threads = [threading.Thread(target=self._work, name=f"work {n}", daemon=True) for n in range(WORKERS)]
+        threads.append(threading.Thread(target=self._take_part, name="chains", daemon=True))
         for thread in threads:
             thread.start()
         try:
@@ -198,13 +202,40 @@ class Agent:
             self._working_on[work.number] = call.operation
         begun = time.monotonic()
         try:
-            self._line.answer(work.number, together(perform(call, adapters.of)))
+            answer = perform(call, adapters.of, {CHAIN: lambda: self._pin(call, adapters)})
+            self._line.answer(work.number, together(answer))
             if call.operation == "poll":
                 self._told = Told(call.source, call.options, call.arguments[0])
         finally:
             with self._guard:
                 del self._working_on[work.number]
             log.debug("%s for %s took %.3f s", call.operation, call.source, time.monotonic() - begun)
+
+    # ── chains ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take_part(self) -> None:
+        """One thread: members of chains answer each other's letters."""
+        adapters: Adapters | None = None
+        while not self._stopping.is_set():
+            if not self._started.wait(0.2):
+                continue
+            if adapters is None:
+                adapters = Adapters(self._settings)
+                chains = AgentChains(self._settings.name, self._line, self._pins, adapters)
+            try:
+                chains.turn()
+            except NotStarted:
+                self._started.clear()
+            except SourceRefused as error:
+                self._refuse(error)
+            except HeadwaterError as error:
+                log.info("chains: %s", error.what)
+                self._stopping.wait(1.0)
+        if adapters is not None:
+            adapters.close()
+
+    def _pin(self, call: Call, adapters: Adapters) -> object:
+        return perform_pin(self._pins, adapters, call.arguments, call.options)
 
 
 class Adapters:
@@ -215,9 +246,12 @@ class Adapters:
         self._open: dict[tuple[object, ...], Source] = {}
 
     def of(self, call: Call) -> Source:
-        key = (call.source, call.options)
+        return self.database(call.source, call.options)
+
+    def database(self, source: str, options: tuple[tuple[str, str], ...]) -> Source:
+        key = (source, options)
         if key not in self._open:
-            spec = SourceSpec(SourceName(call.source), self._settings.database, call.options)
+            spec = SourceSpec(SourceName(source), self._settings.database, options)
             self._open[key] = connect(spec)
         return self._open[key]
 

@@ -6,11 +6,13 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import urllib3
 
 from headwater.agent.joining import AgentSettings
+from headwater.chain.letter import Letter
 from headwater.model.errors import HeadwaterError, SourceRefused, SourceUnavailable
 from headwater.sources.agent.line import refusal, trusting
 
@@ -20,6 +22,14 @@ _LONG = urllib3.Timeout(connect=5, read=60)
 
 class NotStarted(HeadwaterError):
     """The hub does not know that this agent runs: it was opened anew."""
+
+
+class ChainGone(HeadwaterError):
+    """The hub knows no such epoch of a chain, or not with this member."""
+
+
+class LetterTooLarge(HeadwaterError):
+    """More than a hub passes on at once."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,42 @@ class HubLine:
                 timeout=_LONG, retries=False, redirect=False,
             )  # fmt: skip
         _check(response, allowed=(204, 410))
+
+    # ── chains ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def chain(self, name: str) -> bytes:
+        """What a member of a chain is told."""
+        return self._chain_door(f"chains/{quote(name, safe='')}", b"{}", {}).data
+
+    def box(self, wait: float) -> Letter | None:
+        """The next letter."""
+        found = self._chain_door("box", msgspec.json.encode({"wait": wait}), {})
+        if found.status == 204:
+            return None
+        said = {name: found.headers.get(f"X-{name}", "") for name in ("Chain", "From", "To", "Kind")}
+        return Letter(said["Chain"], int(found.headers["X-Epoch"]), said["From"], said["To"], said["Kind"], found.data)
+
+    def send(self, letter: Letter) -> None:
+        found = self._chain_door("letters", letter.body, letter.headers(), allowed=(204, 413))
+        if found.status == 413:
+            raise LetterTooLarge(
+                f"a window of {letter.chain} has more changes than can be passed on at once"
+                f" ({len(letter.body):,} bytes)",
+                "choose a shorter window for the view, so that fewer changes gather; or questions = 'copy'",
+            )
+
+    def _chain_door(
+        self, door: str, body: bytes, headers: dict[str, str], allowed: tuple[int, ...] = (200, 204)
+    ) -> urllib3.BaseHTTPResponse:
+        with self._explained():
+            response = self._pool.request(
+                "POST", f"{self._base}/{door}", body=body, headers={**self._headers, **headers},
+                timeout=_LONG, retries=False, redirect=False,
+            )  # fmt: skip
+        if response.status == 410:
+            said = refusal(response.data)
+            raise ChainGone(said.what, said.fix)
+        return _check(response, allowed)
 
     def _post(self, door: str, said: dict[str, Any], timeout: urllib3.Timeout = _QUICK) -> urllib3.BaseHTTPResponse:
         with self._explained():

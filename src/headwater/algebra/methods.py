@@ -7,6 +7,8 @@
     nested-sweep   strong          one table, once
     tid            strong          any number of tables
     pvm            convergent      one table, once; `parallel` updates at a time
+    pull-push      strong          one table, once, and an agent; joined with its neighbours only; a state a `window`
+    pure-push      strong          as pull-push
 
 What an algorithm cannot keep is refused when the view is defined: a promise above its level, a query that is not a join
 of tables, a transaction that could touch two of its tables at a source where it knows of one.
@@ -25,23 +27,30 @@ from headwater.model.consistency import Level
 from headwater.model.errors import UnknownName, ViewSqlError
 from headwater.model.names import TableName
 from headwater.model.schema import TableSchema
+from headwater.model.spans import seconds_of
 
-MAINTENANCE, PARALLEL = "maintenance", "parallel"
+MAINTENANCE, PARALLEL, WINDOW = "maintenance", "parallel", "window"
+CHAIN = "chain"
+"""In the stored statement of a view over a chain: the join that its agents bring about."""
 WAVE = "wave"
 UPDATES_AT_ONCE = 4
 """The default of `parallel`."""
 MOST_AT_ONCE = 64
+WINDOW_SECONDS = 10.0
+"""The default of `window`."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """`level` is the most that it gives, `why` says why not more. `apart`: each source has one table in the view."""
+    """`level` is the most that it gives, `why` says why not more. `apart`: each source has one table in the view.
+    `chained`: agents beside the sources do the work between themselves."""
 
     title: str
     level: Level
     why: str = ""
     apart: bool = True
     parallel: bool = False
+    chained: bool = False
 
 
 METHODS: Mapping[str, Method] = {
@@ -51,6 +60,8 @@ METHODS: Mapping[str, Method] = {
     "pvm": Method("PVM", Level.CONVERGENT, "its states in between need not be states of the sources", parallel=True),
     "pvm-cc": Method("PVM CC", Level.COMPLETE, parallel=True),
     "tid": Method("the TID rules", Level.STRONG, "a session handles all updates that wait as one", apart=False),
+    "pull-push": Method("Interleaved Pull-Push", Level.STRONG, "the updates of a window are one", chained=True),
+    "pure-push": Method("Pure-Push", Level.STRONG, "the updates of a window are one", chained=True),
 }
 _ORDER = (Level.COMPLETE, Level.STRONG, Level.CONVERGENT)
 _NOUNS = {Level.COMPLETE: "completeness", Level.STRONG: "strong consistency", Level.CONVERGENT: "convergence"}
@@ -83,10 +94,30 @@ def chosen(parsed: ParsedView, level: Level) -> Chosen:
             f"option parallel says how many updates are handled at a time, and {method.title} handles one",
             f"remove parallel, or write maintenance = {who.replace(', ', ' or ')}",
         )
+    if WINDOW in parsed.options and not method.chained:
+        who = " or ".join(f"'{n}'" for n, m in METHODS.items() if m.chained)
+        raise parsed.option_error(
+            WINDOW,
+            f"option window says how often agents pass their updates on, and {method.title} asks sources by itself",
+            f"remove window, or write maintenance = {who}",
+        )
+    if method.chained:
+        window_of(parsed)
     if name == WAVE:
         return Chosen()
     _check_promise(parsed, name, level)
     return Chosen(name, _parallel(parsed) if method.parallel else 1)
+
+
+def window_of(parsed: ParsedView) -> float:
+    """Update_Window, in seconds."""
+    text = parsed.options.get(WINDOW, f"{WINDOW_SECONDS:g} s")
+    found = seconds_of(text)
+    if found is None or found > 7 * 86400:
+        raise parsed.option_error(
+            WINDOW, f"option window = '{text}' is no span of time up to a week", "write it as '10 s' or '5 min'"
+        )
+    return found
 
 
 def _parallel(parsed: ParsedView) -> int:
@@ -134,13 +165,15 @@ def refuse_tree(parsed: ParsedView, who: Chosen) -> None:
 
 def check_shape(parsed: ParsedView, who: Chosen, view: ViewDefinition, tables: Sequence[TableSchema]) -> None:
     """Whether the algorithm can maintain this join; `tables` are those of the occurrences. Raises ViewSqlError."""
-    if who.name == WAVE:
+    if who.name == WAVE or CHAIN in parsed.options:
         return
     method = who.method
     if view.parents:
         raise _refused(parsed, f"it reads the view {view.parents[0]}, and {method.title} knows tables of sources only")
     if method.apart:
         _check_apart(parsed, method, view)
+    if method.chained:
+        _check_neighbours(parsed, method, view)
     alone = _unreached(view)
     if alone:
         raise _refused(
@@ -173,6 +206,19 @@ def _check_apart(parsed: ParsedView, method: Method, view: ViewDefinition) -> No
         raise _refused(
             parsed, f"{what}; {method.title} knows one table per source and transaction", "maintenance = 'tid', or "
         )
+
+
+def _check_neighbours(parsed: ParsedView, method: Method, view: ViewDefinition) -> None:
+    for equality in view.equalities:
+        a, b = sorted((equality.left[0], equality.right[0]))
+        if b - a != 1:
+            one, other = view.occurrences[a].alias, view.occurrences[b].alias
+            raise _refused(
+                parsed,
+                f"it joins {one} with {other}, which do not stand side by side in FROM; {method.title} goes along a"
+                " chain of tables, each joined with the one before it",
+                "the tables in the order in which they join, or ",
+            )
 
 
 def _unreached(view: ViewDefinition) -> str:

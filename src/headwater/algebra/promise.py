@@ -2,7 +2,7 @@
 
     consistency = 'complete' [, every = N] | 'strong' | 'periodic', schedule = '…' | 'convergent'
     auxiliary = 'none' | 'auto' | 'equal' | 'frequency' | 'all' [, groups = K]
-    maintenance = 'wave' | 'sweep' | …, parallel = N             (`methods`)
+    maintenance = 'wave' | 'sweep' | …, parallel = N, window = '10 s'    (`methods`)
 
 A view cannot promise more than what it reads, because its states are made of the states of those:
 
@@ -21,14 +21,14 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from headwater.algebra.methods import MAINTENANCE, PARALLEL, Chosen, chosen
+from headwater.algebra.methods import CHAIN, MAINTENANCE, PARALLEL, WINDOW, Chosen, chosen
 from headwater.algebra.statements import ParsedView
 from headwater.algebra.view import ViewDefinition
 from headwater.model.consistency import Level
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.schedule import parse_schedule
 
-OPTIONS = ("consistency", "every", "schedule", "auxiliary", "groups", MAINTENANCE, PARALLEL)
+OPTIONS = ("consistency", "every", "schedule", "auxiliary", "groups", MAINTENANCE, PARALLEL, WINDOW)
 KEPT_FOR = "kept_for"
 """In the stored statement of a view that nobody wrote."""
 AUXILIARY = ("none", "auto", "equal", "frequency", "all")
@@ -68,7 +68,7 @@ def promised(parsed: ParsedView) -> Promise:
     """What a view's options say; raises UnknownName or ViewSqlError."""
     options = parsed.options
     for name in options:
-        if name not in (*OPTIONS, KEPT_FOR):
+        if name not in (*OPTIONS, KEPT_FOR, CHAIN):
             raise UnknownName("option", name, OPTIONS, f"of view {parsed.name} at {parsed.option_place(name)}")
     said = options.get("consistency", LEVELS[0])
     if said.lower() not in LEVELS:

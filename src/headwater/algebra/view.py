@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from headwater.algebra.aggregates import AGGREGATES, Aggregate, AggregateFunction
 from headwater.algebra.relations import Relation
+from headwater.model.chain import Chain
 from headwater.model.conditions import Condition
 from headwater.model.consistency import Level
 from headwater.model.names import TableName, ViewName, view_table
@@ -122,6 +123,8 @@ class ViewDefinition:
     """Which algorithm maintains it (`methods`)."""
     parallel: int = 1
     """How many updates that algorithm handles at a time."""
+    chain: Chain | None = None
+    """The chain of agents that brings about the only table it reads (Pure-Push, Pull-Push)."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -147,6 +150,11 @@ class ViewDefinition:
     def base_tables(self) -> tuple[TableName, ...]:
         """The tables of sources that it reads itself."""
         return tuple(t for t in self.tables if not t.is_view)
+
+    @cached_property
+    def captured_tables(self) -> tuple[TableName, ...]:
+        """The tables whose changes must be seen at their sources."""
+        return self.base_tables if self.chain is None else tuple(member.table for member in self.chain.members)
 
     @cached_property
     def parents(self) -> tuple[ViewName, ...]:

@@ -250,6 +250,10 @@ def _maintained(view: ViewDefinition) -> str:
     from headwater.algebra.methods import METHODS, WAVE
     from headwater.runtime.project.about import maintained_by
 
+    if view.chain is not None:
+        n = len(view.chain.members)
+        messages = 2 * n if view.chain.how == "pull-push" else n * n
+        return f"{maintained_by(view)}: strong at most; {messages} messages a window, between agents"
     if view.maintenance == WAVE:
         return ""
     n, level = len(view.occurrences), METHODS[view.maintenance].level.value

@@ -5,7 +5,13 @@
     POST /agents/NAME/work              the next call; 204 if there is none for a while      token
     POST /agents/NAME/answers/NUMBER    the answer to a call, in pieces                      token
     POST /agents/NAME/stop              good-bye                                             token
+    POST /agents/NAME/letters           a letter to another member of a chain                token
+    POST /agents/NAME/box               the next letter for it; 204 if there is none         token
+    POST /agents/NAME/chains/CHAIN      what a member of a chain is told                     token
     POST /sources/NAME                  a call; the answer, in pieces                        the project's secret
+    POST /chains/CHAIN                  an epoch begins                                      the project's secret
+    POST /chains/CHAIN/letters, /box    as for agents                                        the project's secret
+    POST /chains/CHAIN/done             a window is over: what it took is written down       the project's secret
     GET  /hub                           which project's hub this is
 
 Bodies pass through unread, and none is accepted compressed. Who has no token learns nothing: not which agents there
@@ -18,30 +24,29 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from headwater.hub.chain_doors import ChainDoors
+from headwater.hub.chain_records import ChainRecords
 from headwater.hub.contacts import Contacts
 from headwater.hub.desk import Desk
 from headwater.hub.enrolment import Enrolment, Refused
+from headwater.hub.relay import ChainClosed, Relay
+from headwater.hub.requests import Handler, TooLarge, Unreadable, body_of, json_of, list_of, no, token_of
 from headwater.model.errors import HeadwaterError, SourceUnavailable
 
 log = logging.getLogger(__name__)
 
 WAIT = 20.0
 """So long an agent waits for work before it asks again: proxies cut what is silent for longer."""
-_SMALL = 64 * 1024
-"""No sign of life is larger."""
 _LARGE = 64 * 1024 * 1024
 """No call is larger: keys of a question."""
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -53,16 +58,19 @@ class Hub:
     enrolment: Enrolment
     contacts: Contacts
     desk: Desk
+    relay: Relay = field(default_factory=Relay)
+    records: ChainRecords | None = None
 
     def app(self) -> Starlette:
         doors = [
             Route("/hub", self.who, methods=["GET"]),
-            Route("/sources/{name}", self.call, methods=["POST"]),
+            Route("/sources/{name}", self._for_project(self.call), methods=["POST"]),
             Route("/agents/{name}/start", self._for_agents(self.start), methods=["POST"]),
             Route("/agents/{name}/life", self._for_agents(self.life), methods=["POST"]),
             Route("/agents/{name}/work", self._for_agents(self.work), methods=["POST"]),
             Route("/agents/{name}/answers/{number:int}", self._for_agents(self.answer), methods=["POST"]),
             Route("/agents/{name}/stop", self._for_agents(self.stop), methods=["POST"]),
+            *ChainDoors(self.relay, self.records, self.desk.here).routes(self._for_agents, self._for_project),
         ]
         return Starlette(routes=doors, exception_handlers={HeadwaterError: _said})
 
@@ -71,19 +79,25 @@ class Hub:
 
     # ── the project's own processes ──────────────────────────────────────────────────────────────────────────────
 
+    def _for_project(self, door: Handler) -> Handler:
+        async def opened(request: Request) -> Response:
+            if not hmac.compare_digest(token_of(request), self.secret):
+                return no(401, "the hub is not opened by this", "use the project's own commands")
+            return await door(request)
+
+        return opened
+
     async def call(self, request: Request) -> Response:
-        if not hmac.compare_digest(_token(request), self.secret):
-            return _no(401, "the hub is not opened by this", "use the project's own commands")
         name = request.path_params["name"]
         enrolled = await run_in_threadpool(self.enrolment.lately, name)
         if enrolled is None or enrolled.revoked:
             state = "was revoked" if enrolled is not None else "is not enrolled"
-            return _no(503, f"agent {name} {state}", f"'headwater agent enroll {name}' makes a token for it")
-        body = await _body(request, _LARGE)
+            return no(503, f"agent {name} {state}", f"'headwater agent enroll {name}' makes a token for it")
+        body = await body_of(request, _LARGE)
         try:
             task = await self.desk.call(name, body)
         except SourceUnavailable as error:
-            return _no(503, f"{error.what}; {await run_in_threadpool(self.contacts.words, name)}", error.fix)
+            return no(503, f"{error.what}; {await run_in_threadpool(self.contacts.words, name)}", error.fix)
         return StreamingResponse(self.desk.pieces(name, task), media_type="application/octet-stream")
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -91,17 +105,17 @@ class Hub:
     def _for_agents(self, door: Callable[[Request, str], Awaitable[Response]]) -> Handler:
         async def opened(request: Request) -> Response:
             name = request.path_params["name"]
-            if not await run_in_threadpool(self.enrolment.opens, name, _token(request)):  # the warehouse may be far
-                return _no(401, "no agent of that name has this token", "'headwater agent enroll' at the hub makes one")
+            if not await run_in_threadpool(self.enrolment.opens, name, token_of(request)):  # the warehouse may be far
+                return no(401, "no agent of that name has this token", "'headwater agent enroll' at the hub makes one")
             return await door(request, name)
 
         return opened
 
     async def start(self, request: Request, name: str) -> Response:
-        said = await _json(request)
+        said = await json_of(request)
         instance = str(said.get("instance", ""))
         if not instance:
-            return _no(400, "a start without an instance", "are hub and agent of one version?")
+            return no(400, "a start without an instance", "are hub and agent of one version?")
         async with self.desk.agent(name).starting:  # of two that start at once one comes first
             self.desk.refuse_twin(name, instance)
             tickets = str(said.get("ticket", "")), str(said.get("next", ""))
@@ -112,18 +126,18 @@ class Hub:
         return JSONResponse({"wait": WAIT})
 
     async def life(self, request: Request, name: str) -> Response:
-        said = await _json(request)
+        said = await json_of(request)
         if not self.desk.knows(name, str(said.get("instance", ""))):
-            return _no(409, f"agent {name} has not started here", "it starts again by itself")
-        working_on = [n for n in _list(said.get("working_on")) if isinstance(n, int)]
+            return no(409, f"agent {name} has not started here", "it starts again by itself")
+        working_on = [n for n in list_of(said.get("working_on")) if isinstance(n, int)]
         self.desk.sign_of_life(name, working_on)
         await run_in_threadpool(self.contacts.heard, name, said.get("about"))
         return Response(status_code=204)
 
     async def work(self, request: Request, name: str) -> Response:
-        said = await _json(request)
+        said = await json_of(request)
         if not self.desk.knows(name, str(said.get("instance", ""))):
-            return _no(409, f"agent {name} has not started here", "it starts again by itself")
+            return no(409, f"agent {name} has not started here", "it starts again by itself")
         task = await self.desk.work(name, WAIT)
         if task is None:
             return Response(status_code=204)
@@ -135,11 +149,11 @@ class Hub:
     async def answer(self, request: Request, name: str) -> Response:
         task = self.desk.answers(name, request.path_params["number"])
         if task is None:
-            return _no(410, "nobody waits for this answer any longer", "")
+            return no(410, "nobody waits for this answer any longer", "")
         try:
             async for piece in request.stream():
                 if task.abandoned:
-                    return _no(410, "nobody waits for this answer any longer", "")
+                    return no(410, "nobody waits for this answer any longer", "")
                 task.alive_at = time.monotonic()
                 if piece:
                     await task.bring(piece)
@@ -151,59 +165,17 @@ class Hub:
         return Response(status_code=204)
 
     async def stop(self, request: Request, name: str) -> Response:
-        said = await _json(request)
+        said = await json_of(request)
         if self.desk.knows(name, str(said.get("instance", ""))):
             self.desk.leaves(name)
             await run_in_threadpool(self.contacts.heard, name, said.get("about"), at_once=True)
         return Response(status_code=204)
 
 
-def _token(request: Request) -> str:
-    kind, _, token = request.headers.get("authorization", "").partition(" ")
-    return token if kind.lower() == "bearer" and token.isascii() else ""
-
-
-async def _json(request: Request) -> dict[str, object]:
-    try:
-        said = msgspec.json.decode(await _body(request, _SMALL))
-    except (msgspec.DecodeError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
-        raise Unreadable("what was sent is no JSON object", "are hub and agent of one version?")
-    return said
-
-
-def _list(said: object) -> list[object]:
-    return said if isinstance(said, list) else []
-
-
-async def _body(request: Request, most: int) -> bytes:
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise Unreadable("compressed bodies are not accepted", "send it as it is")
-    held = bytearray()
-    async for piece in request.stream():
-        held += piece
-        if len(held) > most:
-            raise TooLarge(f"more than {most:,} bytes were sent", "are hub and agent of one version?")
-    return bytes(held)
-
-
-class Unreadable(HeadwaterError):
-    """Nothing that a hub understands."""
-
-
-class TooLarge(HeadwaterError):
-    """More than a hub takes."""
-
-
-_STATUS = {Refused: 403, Unreadable: 400, TooLarge: 413, SourceUnavailable: 503}
+_STATUS = {ChainClosed: 410, Refused: 403, Unreadable: 400, TooLarge: 413, SourceUnavailable: 503}
 
 
 async def _said(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadwaterError)
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
-    return _no(status, error.what, error.fix)
-
-
-def _no(status: int, what: str, fix: str) -> Response:
-    return JSONResponse({"what": what, "fix": fix}, status_code=status)
+    return no(status, error.what, error.fix)

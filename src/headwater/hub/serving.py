@@ -17,6 +17,7 @@ import msgspec
 import urllib3
 
 from headwater.hub.app import Hub
+from headwater.hub.chain_records import ChainRecords
 from headwater.hub.contacts import Contacts
 from headwater.hub.desk import Desk
 from headwater.hub.enrolment import Enrolment
@@ -90,7 +91,7 @@ def open_hub(storage: Storage, identity: str, settings: HubSettings) -> OpenHub 
             "choose another port: [hub] listen in headwater.toml; the agents must know it too",
         ) from error
     enrolment = Enrolment(storage)
-    hub = Hub(identity, enrolment.secret(), enrolment, Contacts(storage), Desk())
+    hub = Hub(identity, enrolment.secret(), enrolment, Contacts(storage), Desk(), records=ChainRecords(storage))
     log.info("the hub listens at %s:%d", settings.host, settings.port)
     return OpenHub(hub, settings, listening)
 

@@ -59,9 +59,9 @@ TRANSACTIONS = pa.schema(
 )
 
 __all__ = [
-    "ASK", "CAPTURE", "COUNT", "DELAY", "LOG_LIMIT", "MISSING", "ORDINAL", "PARTS", "SEQ", "TRANSACTIONS", "UNFIT",
-    "Capture", "Chunk", "CommitTimes", "Held", "JoinQuestion", "Joined", "Poll", "Question", "Scripted", "Source",
-    "SourceSpec",
+    "ASK", "CAPTURE", "CHAINED", "COUNT", "DELAY", "LOG_LIMIT", "MISSING", "ORDINAL", "PARTS", "SEQ", "TRANSACTIONS",
+    "UNFIT", "Capture", "Chunk", "CommitTimes", "Held", "JoinQuestion", "Joined", "Poll", "Question", "Scripted",
+    "Source", "SourceSpec",
 ]  # fmt: skip
 
 MISSING = "missing"
@@ -69,6 +69,9 @@ MISSING = "missing"
 
 ASK = "ask"
 """The option that says, with the value false, that a source is not to be asked once its tables were loaded."""
+
+CHAINED = "chained"
+"""The option that says that a source is part of chains, and of nothing else."""
 
 CAPTURE = "capture"
 """The option that says how changes are seen: "triggers", "log", or "auto"."""
@@ -107,6 +110,11 @@ class SourceSpec:
     def asked(self) -> bool:
         """Whether the source may be asked while views are maintained; else only when they are loaded."""
         return dict(self.options).get(ASK, "true") != "false"
+
+    @property
+    def chained(self) -> bool:
+        """Whether its agent joins its rows with those of others, and nobody else asks for them."""
+        return dict(self.options).get(CHAINED, "false") == "true"
 
     @property
     def capture(self) -> str:

@@ -1,5 +1,5 @@
 """Adapters that keep the source contract (headwater.model.source) over real databases."""
 
-from headwater.sources.connect import connect
+from headwater.sources.connect import connect, register
 
-__all__ = ["connect"]
+__all__ = ["connect", "register"]

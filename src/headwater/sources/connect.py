@@ -71,6 +71,11 @@ ADAPTERS: dict[str, Callable[[SourceSpec], Source]] = {
 }
 
 
+def register(scheme: str, adapter: Callable[[SourceSpec], Source]) -> None:
+    """Adapters that need more than sources do stand above them, and say that they are there."""
+    ADAPTERS[scheme] = adapter
+
+
 def far(source: Source, seconds: float) -> Source:
     from headwater.sources.far import FarSource
 
@@ -92,7 +97,7 @@ def connect(spec: SourceSpec) -> Source:
     if adapter is None:
         # a URL without a scheme may be all secret, so it is not repeated
         what = f"unknown kind {scheme!r}" if separator else "a URL without a scheme"
-        known = ", ".join(f"{name}://" for name in ADAPTERS if name != "clock")
+        known = ", ".join(f"{name}://" for name in ADAPTERS if name not in ("clock", "chain"))
         raise ConfigError(f"source {spec.name} has {what}", f"use one of: {known}")
     delay = float(dict(spec.options).get(DELAY, 0))
     return far(adapter(spec), delay / 1000) if delay else adapter(spec)

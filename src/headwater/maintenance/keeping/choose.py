@@ -16,13 +16,21 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from headwater.algebra.auxiliary import check_free, restated, taken_apart
-from headwater.algebra.methods import MAINTENANCE, WAVE
+from headwater.algebra.methods import CHAIN, MAINTENANCE, WAVE
 from headwater.algebra.names import Catalog, Names, Views
 from headwater.algebra.parse import define
 from headwater.algebra.promise import AUXILIARY as VALUES
 from headwater.algebra.promise import KEPT_FOR
 from headwater.algebra.statements import ParsedView
 from headwater.algebra.view import ViewDefinition
+from headwater.maintenance.keeping.chains import (
+    Define,
+    chain_of,
+    check_sources,
+    define_over,
+    is_chained,
+    over_chain,
+)
 from headwater.maintenance.keeping.copies import Copy, Use, asked_tables, copy_in, over_copies, smallest_copy, uses
 from headwater.maintenance.keeping.groups import equal_groups, frequency_groups
 from headwater.maintenance.keeping.known import AUXILIARY, GROUPS, NOTHING_KNOWN, Keeping
@@ -82,6 +90,11 @@ class _Chooser:
     # ── step 1 ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def parts(self, parsed: ParsedView, found: Definitions) -> list[_Stated]:
+        if CHAIN in parsed.options:
+            chain = chain_of(parsed, parsed.options[CHAIN], self._catalog, self._beside(found))
+            return [_Stated(parsed, define_over(parsed, chain, self._catalog, self._beside(found)), parsed)]
+        if is_chained(parsed):
+            return [self._along_chain(parsed, found)]
         how = auxiliary_of(parsed, self._keeping)
         if how == "auto":
             return [_Stated(p, v, parsed) for p, v in taken_apart(parsed, self._catalog, found, self._names)]
@@ -89,7 +102,25 @@ class _Chooser:
             made = self._partition(parsed, found, how)
             if made:
                 return made
-        return [_Stated(parsed, self._define(parsed, found), parsed)]
+        view = self._define(parsed, found)
+        self._check_chained(parsed, view)
+        return [_Stated(parsed, view, parsed)]
+
+    def _along_chain(self, parsed: ParsedView, found: Definitions) -> _Stated:
+        whole = self._define(parsed, found)
+        self._check_chained(parsed, whole)
+        block = block_of(Names(parsed, self._catalog, Views(found, frozenset(self._names))))
+        assert block is not None, "the algorithm refuses what is more than a join"
+        rest, view = over_chain(parsed, block, self._catalog, self._beside(found))
+        assert view.columns == whole.columns, f"{parsed.name} over its chain has other columns"
+        return _Stated(rest, view, parsed)
+
+    def _check_chained(self, parsed: ParsedView, view: ViewDefinition) -> None:
+        if self._keeping.chained is not None:
+            check_sources(parsed, view.base_tables, self._keeping.chained)
+
+    def _beside(self, found: Definitions) -> Define:
+        return lambda parsed, catalog: define(parsed, catalog, found, [*self._names, *found])
 
     def _partition(self, parsed: ParsedView, found: Definitions, how: str) -> list[_Stated]:
         whole = self._define(parsed, found)
@@ -155,6 +186,8 @@ class _Chooser:
                     " to be asked (ask = false)",
                     "choose another consistency level, or remove ask = false from the source",
                 )
+            return frozenset()
+        if one.view.chain is not None:
             return frozenset()
         asked = asked_tables(one.view)
         if asked & unasked and one.view.maintenance != WAVE:

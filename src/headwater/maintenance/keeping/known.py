@@ -29,6 +29,8 @@ class Keeping:
     changes: Mapping[TableName, int] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured)
     """What 'auto' weighs."""
+    chained: frozenset[SourceName] | None = None
+    """The sources whose agents join their rows between themselves (questions = "chain"); None: nobody said."""
 
     @property
     def cores(self) -> int:

@@ -12,7 +12,7 @@ Invariant: bags of rows, so counts multiply as in the query as written, and V ov
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -24,7 +24,7 @@ from headwater.algebra.refusals import is_block
 from headwater.algebra.select.correlation import conjunction, conjuncts
 from headwater.algebra.shown_order import Order, apart
 from headwater.maintenance.keeping.groups import Clause, JoinGraph
-from headwater.model.names import TableName
+from headwater.model.names import TableName, view_table
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -77,13 +77,18 @@ class Stand:
     tables: tuple[int, ...]
     columns: Mapping[Column, str]
     said: frozenset[int]
+    table: TableName | None = None
+    """What it is called, if it is no view."""
 
 
-def auxiliary_view(block: Block, group: Sequence[int], view: str) -> tuple[exp.Select, Stand]:
-    """AVk of a group, and how it stands in the view."""
+def auxiliary_view(
+    block: Block, group: Sequence[int], view: str, only: Collection[int] | None = None
+) -> tuple[exp.Select, Stand]:
+    """AVk of a group, and how it stands in the view. It applies all that is said of the group, or `only` some of it."""
     members = [block.bounds[i] for i in group]
     aliases = {bound.alias for bound in members}
     inside = [i for i, clause in enumerate(block.clauses) if _aliases(clause) and _aliases(clause) <= aliases]
+    inside = [i for i in inside if only is None or i in only]
     needed = [column for column in needed_columns(block, frozenset(inside)) if column[0] in aliases]
     if not needed:
         needed = [(members[0].alias, members[0].schema.supported()[0].name)]
@@ -109,7 +114,7 @@ def over(block: Block, stands: Sequence[Stand]) -> exp.Select:
         if stand is None:
             tables.append(written_table(bound.schema.name, bound.alias))
         elif bound.index == stand.tables[0]:
-            tables.append(exp.alias_(exp.table_(stand.view, quoted=True), stand.alias, quoted=True, table=True))
+            tables.append(written_table(stand.table or view_table(stand.view), stand.alias))
     _set_from(made, tables)
     _set_where(made, [clause for i, clause in enumerate(block.clauses) if i not in said])
     for node in list(made.find_all(exp.Column)):

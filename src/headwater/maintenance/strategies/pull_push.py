@@ -43,7 +43,7 @@ from headwater.maintenance.strategies.contract import (
     Wake,
     Work,
 )
-from headwater.maintenance.strategies.tagged_source import Applied, RestoredJoin, TaggedSource, Terms, chained
+from headwater.maintenance.strategies.tagged_source import Applied, Past, RestoredJoin, TaggedSource, Terms, chained
 from headwater.maintenance.strategies.time_tags import ALWAYS
 
 
@@ -111,11 +111,11 @@ class RequestUpdates(NamedTuple):
 class PullPushSource:
     """MODULE SOURCE(i), figure 1."""
 
-    def __init__(self, setting: StrategySetting, i: int, post: Post) -> None:
+    def __init__(self, setting: StrategySetting, i: int, post: Post, past: Past | None = None) -> None:
         self.setting = setting
         self.i = i
         self.post = post
-        self.tagged = TaggedSource(setting, i)
+        self.tagged: Past = past or TaggedSource(setting, i)
         self._tickets = count()
         self._joining: dict[int, Forward | Backward] = {}
 
@@ -169,13 +169,13 @@ class PullPushSource:
 class PullPushWarehouse:
     """MODULE DATA WAREHOUSE, figure 2."""
 
-    def __init__(self, setting: StrategySetting, update_window: float, post: Post) -> None:
+    def __init__(self, setting: StrategySetting, update_window: float, post: Post, t_v: float = ALWAYS) -> None:
         self.setting = setting
         self.update_window = update_window
         self.post = post
-        self.requested = ALWAYS
+        self.requested = t_v
         """t_k+1 of the last request."""
-        self.t_v = ALWAYS
+        self.t_v = t_v
         self.temp_frwrd: dict[float, Forward] = {}
         self.temp_bckwrd: dict[float, Backward] = {}
         """By t_k."""

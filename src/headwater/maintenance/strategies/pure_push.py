@@ -53,7 +53,7 @@ from headwater.maintenance.strategies.contract import (
     Wake,
     Work,
 )
-from headwater.maintenance.strategies.tagged_source import Applied, RestoredJoin, TaggedSource, chained
+from headwater.maintenance.strategies.tagged_source import Applied, Past, RestoredJoin, TaggedSource, chained
 from headwater.maintenance.strategies.time_tags import ALWAYS, Tags
 
 Interval = float | Mapping[Node, float]
@@ -118,18 +118,23 @@ class UpdateView(NamedTuple):
 class PushSource:
     """An agent beside source i."""
 
-    def __init__(self, setting: StrategySetting, i: int, interval: float, post: Post) -> None:
+    def __init__(
+        self, setting: StrategySetting, i: int, interval: float, post: Post, past: Past | None = None,
+        begun: tuple[int, float] = (1, ALWAYS),
+    ) -> None:  # fmt: skip
         self.setting = setting
         self.i = i
         self.interval = interval
         self.post = post
-        self.tagged = TaggedSource(setting, i)
+        self.tagged: Past = past or TaggedSource(setting, i)
+        self.first, self.since = begun
+        """Its first cut, and the time up to which everything has been applied: its cut before that."""
         self._tickets = count()
         self._joining: dict[int, PushedBatch] = {}
 
     def cut(self, k: int) -> float:
         """The time of the k-th cut."""
-        return k * self.interval if k > 0 else ALWAYS
+        return k * self.interval if k >= self.first else self.since
 
     def last_cut(self, t: float, including: bool = True) -> float:
         """The last cut before t, or at t. From the clock, not from what was sent: a batch of another source that was
@@ -142,7 +147,7 @@ class PushSource:
         return self.cut(k)
 
     def start(self) -> Effects:
-        return [Wake(self.interval, PushedCut(1))]
+        return [Wake(self.interval, PushedCut(self.first))]
 
     def receive(self, sender: Node, body: Any, now: float) -> Effects:
         effects, new = self.post.take(sender, body)
@@ -202,7 +207,7 @@ class PushSource:
 class PushWarehouse:
     """Waits for the batches of all sources."""
 
-    def __init__(self, setting: StrategySetting, update_window: float, post: Post) -> None:
+    def __init__(self, setting: StrategySetting, update_window: float, post: Post, t_v: float = ALWAYS) -> None:
         self.setting = setting
         self.update_window = update_window
         self.post = post
@@ -210,9 +215,9 @@ class PushWarehouse:
         """δV's that are not applied yet."""
         self.batches_list: list[dict[float, float]] = [{} for _ in setting.homes]
         """For each source the intervals that are here: t_k+1 by t_k."""
-        self.received = [ALWAYS] * setting.view.n
+        self.received = [t_v] * setting.view.n
         """For each source the time up to which no batch is missing."""
-        self.t_v = ALWAYS
+        self.t_v = t_v
 
     def start(self) -> Effects:
         return [Wake(self.update_window, UpdateView())]

@@ -1,20 +1,52 @@
 """What an agent beside a source has in Pure-Push and Pull-Push: the relation with its tags, which it is told of at each
-commit, and the query of its update manager, a join with the relation as it was (Pull-Push, sections 2 and 5.1)."""
+commit, and the query of its update manager, a join with the relation as it was (Pull-Push, sections 2 and 5.1).
+
+`Past` is what both algorithms need of it. In the lab it is a relation with tags (`TaggedSource`), beside a real
+database that database's own capture (`pinned_source`)."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from headwater.algebra.bag import Bag
-from headwater.algebra.spj import Partial, Spj
-from headwater.maintenance.strategies.contract import Database, Label, StrategySetting, Update
+from headwater.algebra.spj import Find, Partial, Spj
+from headwater.maintenance.strategies.contract import Database, Label, StrategySetting, Update, Wanted
 from headwater.maintenance.strategies.time_tags import TaggedRelation, Tags, Updates
 from headwater.model.errors import UsageError
 
 Terms = tuple[tuple[int, Partial], ...]
 """Partials by the occurrence whose δR they come from."""
+
+
+class Restored(Protocol):
+    """A relation as it was."""
+
+    def find(self, positions: tuple[int, ...], t: float, wanted: Wanted | None = None) -> Find:
+        """Rows of R(t) by the key at these positions; `wanted` tells the keys that will be looked up."""
+        ...
+
+
+class Past(Protocol):
+    """What an agent knows of its source."""
+
+    @property
+    def relation(self) -> Restored: ...
+
+    def commit(self, update: Update) -> None: ...
+
+    def updates(self, t_k: float, t_k1: float) -> tuple[Updates, tuple[Label, ...]]:
+        """δR(t_k, t_k+1) and the transactions it sums up."""
+        ...
+
+    def tagged_updates(self, t_k: float, t_k1: float) -> tuple[dict[Tags, Bag], tuple[Label, ...]]:
+        """The same, by the tags of its tuples."""
+        ...
+
+    def truncate(self, t_v: float) -> None:
+        """No state before t_v will be asked for."""
+        ...
 
 
 class TaggedSource:
@@ -77,7 +109,7 @@ class RestoredJoin:
     view: Spj
     terms: Terms
     j: int
-    relation: TaggedRelation
+    relation: Restored
     t: float
 
     @property
@@ -90,7 +122,8 @@ class RestoredJoin:
     def _joined(self, partial: Partial) -> Partial:
         view, j = self.view, self.j
         far = view.raw_positions(j, view.join(partial.over, j).far)
-        return view.extend(partial, j, view.as_occurrence(j, self.relation.find(far, self.t)))
+        found = self.relation.find(far, self.t, lambda: view.keys(partial, j))
+        return view.extend(partial, j, view.as_occurrence(j, found))
 
 
 def chained(setting: StrategySetting) -> StrategySetting:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from headwater.algebra.bag import Bag, Row
 from headwater.algebra.spj import Find, Key, key_of
+from headwater.maintenance.strategies.contract import Wanted
 from headwater.model.errors import HeadwaterError
 
 ALWAYS = float("-inf")
@@ -123,8 +124,8 @@ class TaggedRelation:
         counts = ((row, self._count(row, t)) for row in dict.fromkeys((*self._live, *self._gone)))
         return Bag({row: count for row, count in counts if count})
 
-    def find(self, positions: tuple[int, ...], t: float) -> Find:
-        """Rows of R(t) by the key at these positions."""
+    def find(self, positions: tuple[int, ...], t: float, wanted: Wanted | None = None) -> Find:
+        """Rows of R(t) by the key at these positions. All are here: which are `wanted` does not matter."""
         self._restorable(t)
         index = self._indexes.get(positions)
         if index is None:

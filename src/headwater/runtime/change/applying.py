@@ -68,8 +68,9 @@ def plan_apply(project: Project) -> ApplyPlan:
     sizes = list(copied.values())
     known = [n for n in sizes if n is not None]
     capture = {}
-    for source in sorted({t.source for t in copied}):
-        needed = sorted({t for view in views.values() for t in view.base_tables if t.source == source})
+    changed = [views[c.view] for c in changes if c.view in views]
+    for source in sorted({t.source for view in changed for t in view.captured_tables}):
+        needed = sorted({t for view in views.values() for t in view.captured_tables if t.source == source})
         lines = project.catalog.source(source).plan_install(needed)
         if lines:
             capture[source] = lines

@@ -132,8 +132,8 @@ def _by_the_written_algorithm(known: Defined, cut: Cut, written: Defined, catalo
     tables = {name: catalog.schemas(view) for name, view in written.views.items()}
     marks = fingerprints(written.views, tables)
     views = {
-        name: replace(view, maintenance=written.views[name].maintenance, parallel=written.views[name].parallel)
-        if name in marks and marks[name] == cut.views[name].fingerprint
+        name: replace(view, maintenance=to.maintenance, parallel=to.parallel, chain=to.chain)
+        if marks.get(name) == cut.views[name].fingerprint and (to := written.views[name])
         else view
         for name, view in known.views.items()
     }

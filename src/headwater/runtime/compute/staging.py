@@ -142,7 +142,7 @@ class Staging:
         work = ScanWork(
             self._storage,
             folder,
-            self._config.sources[name.source],
+            self._catalog.spec(name.source),
             self._at.positions[name.source],
             tuple(want.schema.names),
             want.schema,

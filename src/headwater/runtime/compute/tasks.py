@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+import headwater.chain  # noqa: F401 # chains are sources, too
 from headwater.algebra.view import Aggregation, ViewDefinition, plain
 from headwater.integrator.journal import Segment, read_changes, within
 from headwater.kept.files import FilesKept

@@ -71,6 +71,9 @@ def statement_of(view: ViewDefinition) -> str:
     options += [f"kept_for = '{view.kept_for}'"] if view.kept_for else []
     options += [f"maintenance = '{view.maintenance}'"] if view.maintenance != WAVE else []
     options += [f"parallel = {view.parallel}"] if METHODS[view.maintenance].parallel else []
+    if view.chain is not None:
+        query = view.chain.query.replace("'", "''")
+        options += [f"maintenance = '{view.chain.how}'", f"window = '{view.chain.window:g} s'", f"chain = '{query}'"]
     return f"CREATE MATERIALIZED VIEW {view.name} WITH ({', '.join(options)}) AS\n{view.text};\n"
 
 
@@ -78,6 +81,9 @@ def maintained_by(view: ViewDefinition) -> str:
     """The algorithm that maintains the view, in words; empty for the wave."""
     from headwater.algebra.methods import METHODS, WAVE
 
+    if view.chain is not None:
+        along = " → ".join(member.source for member in view.chain.members)
+        return f"{METHODS[view.chain.how].title} along {along}, every {view.chain.window:g} s"
     if view.maintenance == WAVE:
         return ""
     method = METHODS[view.maintenance]

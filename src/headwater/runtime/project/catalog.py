@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from headwater.chain import chain_spec
+from headwater.model.chain import Chain
 from headwater.model.errors import ConfigError, SourceUnavailable, UnknownName, ViewSqlError
 from headwater.model.names import CLOCK, SourceName, TableName, ViewName
 from headwater.model.schema import TableSchema
@@ -31,6 +33,8 @@ class SourceCatalog:
         self._sources: dict[SourceName, Source] = {}
         self._tables: dict[SourceName, Mapping[TableName, TableSchema]] = {}
         self._memory: Storage | None = None
+        self._chains: dict[SourceName, Chain] = {}
+        """The chains of views, which are sources of their own."""
 
     def recall_from(self, storage: Storage) -> None:
         """From now on, a source that is away is what it was when it was last seen."""
@@ -38,7 +42,9 @@ class SourceCatalog:
 
     def remember(self, tables: Iterable[TableName]) -> None:
         """Keep what the sources said of these tables, for a time when they are away."""
-        wanted = sorted(set(tables))
+        tables = set(tables)
+        beyond = [m.table for t in tables if t.source in self._chains for m in self._chains[t.source].members]
+        wanted = sorted({*(t for t in tables if t.source not in self._chains), *beyond})
         for source in sorted({t.source for t in wanted}):
             known = self._tables.get(source, {})
             if self._memory is not None and all(t in known for t in wanted if t.source == source):
@@ -61,16 +67,24 @@ class SourceCatalog:
 
     def another(self) -> SourceCatalog:
         """The same sources through connections of its own: an adapter serves one thread at a time."""
-        return SourceCatalog(self._config, self._open_hub)
+        other = SourceCatalog(self._config, self._open_hub)
+        other._chains = self._chains
+        return other
 
     def spec(self, name: str) -> SourceSpec:
         """How a source is reached, as the project says now."""
         spec = self._config.sources.get(SourceName(name))
+        if spec is None and name in self._chains:
+            return self._chain_spec(self._chains[SourceName(name)])
         if spec is None and name == CLOCK:  # of a view whose file is gone, until it is applied
             return clock_spec(self._config.tick_seconds)
         if spec is None:
             raise UnknownName("source", name, self._config.sources)
         return spec
+
+    def _chain_spec(self, chain: Chain) -> SourceSpec:
+        tables = {m.table: self.described(m.source)[m.table] for m in chain.members}
+        return chain_spec(chain.typed(tables), [self.spec(m.source) for m in chain.members])
 
     def learned(self, name: SourceName, tables: Mapping[TableName, TableSchema]) -> None:
         """A source has said anew what its tables are, to somebody with connections of its own."""
@@ -79,12 +93,16 @@ class SourceCatalog:
     def source(self, name: str) -> Source:
         spec = self.spec(name)
         if spec.name not in self._sources:
-            if spec.url.startswith("agent://"):
+            if spec.url.startswith(("agent://", "chain://")):
                 self._open_hub()
             self._sources[spec.name] = connect(spec)
         return self._sources[spec.name]
 
     def described(self, name: SourceName) -> Mapping[TableName, TableSchema]:
+        if name in self._chains:
+            chain = self._chains[name]
+            tables = {m.table: self.described(m.source)[m.table] for m in chain.members}
+            return {chain.table: chain.described(tables)}
         if name not in self._tables:
             try:
                 self._tables[name] = self.source(name).describe()
@@ -130,12 +148,25 @@ class SourceCatalog:
 
     def schemas(self, view: ViewDefinition) -> dict[TableName, TableSchema]:
         """Its tables of sources; the views it reads are for the planner to add."""
+        if view.chain is not None:
+            self._know(view.chain)
         if any(name not in self.described(name.source) for name in view.base_tables if name.source == CLOCK):
             raise ConfigError(
                 f"view {view.name} compares with the present, whose source is called {CLOCK}; so is one of yours",
                 f"rename [sources.{CLOCK}] in headwater.toml, and in the views that read it",
             )
         return {name: self.described(name.source)[name] for name in view.base_tables}
+
+    def _know(self, chain: Chain) -> None:
+        if chain.source in self._config.sources:
+            raise ConfigError(
+                f"view {chain.view} goes along a chain that is called {chain.source}; so is one of your sources",
+                f"rename [sources.{chain.source}] in headwater.toml, and in the views that read it",
+            )
+        if self._chains.get(chain.source) != chain:
+            self._chains[chain.source] = chain
+            if chain.source in self._sources:
+                self._sources.pop(chain.source).close()
 
     def close(self) -> None:
         for source in self._sources.values():

@@ -77,6 +77,11 @@ class Config:
     """How fresh views are wanted, in seconds from commit to visible."""
 
     @property
+    def chained(self) -> frozenset[SourceName]:
+        """The sources whose agents join their rows between themselves."""
+        return frozenset(name for name, spec in self.sources.items() if spec.chained)
+
+    @property
     def unasked(self) -> frozenset[SourceName]:
         """The sources that are not to be asked once views over them are loaded."""
         return frozenset(name for name, spec in self.sources.items() if not spec.asked)

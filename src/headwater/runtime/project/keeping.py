@@ -23,7 +23,7 @@ def keeping_of(config: Config, storage: Storage, catalog: SourceCatalog, parsed:
     wanted = {one.options.get(AUXILIARY, config.auxiliary).lower() for one in parsed}
     changes = changed_rows(storage) if "frequency" in wanted else {}
     weighed = measured(catalog, storage) if "auto" in wanted else Measured()
-    return Keeping(config.auxiliary, config.groups, config.unasked, changes, weighed)
+    return Keeping(config.auxiliary, config.groups, config.unasked, changes, weighed, config.chained)
 
 
 def changed_rows(storage: Storage) -> dict[TableName, int]:

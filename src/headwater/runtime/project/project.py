@@ -59,7 +59,7 @@ class Project:
         """The tables that views use, per source."""
         result: dict[SourceName, list[TableName]] = {}
         for view in self.views().values():
-            for table in view.base_tables:
+            for table in view.captured_tables:
                 known = result.setdefault(table.source, [])
                 if table not in known:
                     known.append(table)

@@ -6,7 +6,8 @@
     ask = false                 never asked once views over it are loaded: what they need of it is kept beside them
     capture = "log"             how a PostgreSQL server's changes are seen: "triggers" (as it is), "log", "auto"
     questions = "visit"         of a database with an agent (agent://NAME): they wait until it is there; "copy": none is
-                                asked once views over it are loaded, what they need of it is kept beside them
+                                asked once views over it are loaded, what they need of it is kept beside them;
+                                "chain": agents join rows between themselves (maintenance = 'pull-push')
     log_limit = "10 GB"         so much of its log a server may keep for Headwater; beyond, views are loaded again
     parts_seconds = 86400       how long the parts of a global transaction wait for the one here
     delay_ms = 20               every question takes so much longer: to see what a source far away would cost
@@ -27,7 +28,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
 from headwater.model.sizes import bytes_of
-from headwater.model.source import ASK, CAPTURE, DELAY, LOG_LIMIT, MISSING, PARTS, SourceSpec
+from headwater.model.source import ASK, CAPTURE, CHAINED, DELAY, LOG_LIMIT, MISSING, PARTS, SourceSpec
 from headwater.runtime.project.secrets import remember
 
 SCHEMES = ("postgresql", "postgres", "mariadb", "mysql", "sqlite", "delta", "delta+s3", "files", "agent", "memory")
@@ -157,7 +158,7 @@ def _check(url: str, scheme: str, settings: Mapping[str, Any], where: str) -> No
         raise ConfigError(f"the url of {where} has an @ or a / that must be encoded, in the password perhaps", _ENCODE)
 
 
-_QUESTIONS = ("copy", "visit")
+_QUESTIONS = ("copy", "visit", "chain")
 
 
 def _asked(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple[str, str]]:
@@ -166,9 +167,11 @@ def _asked(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple[s
         raise UnknownName(QUESTIONS, str(how), _QUESTIONS, f"in {where}")
     if QUESTIONS in settings and scheme != "agent":
         raise ConfigError(f"{QUESTIONS} in {where} is for agents", f"write {ASK} = false to keep what is needed of it")
-    said = settings.get(ASK, how == "visit")
+    said = settings.get(ASK, how != "copy")
     if not isinstance(said, bool):
         raise ConfigError(f"{ASK} in {where} must be true or false", "correct it")
+    if how == "chain":
+        return [(CHAINED, "true")]
     return [] if said else [(ASK, "false")]
 
 

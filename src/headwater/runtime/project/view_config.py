@@ -6,18 +6,15 @@ freshness = "5 s"           a target: `status`, the page, metrics and `headwater
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import ViewName
+from headwater.model.spans import seconds_of
 
 SETTINGS = {"freshness": "how old, from commit to visible, a change may be before the view shows it: a target"}
-_SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
-_UNITS = {"ms": 0.001, "s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400,
-          "day": 86400}  # fmt: skip
 
 
 def freshness_targets(settings: Mapping[str, Any], path: Path) -> dict[ViewName, float]:
@@ -35,9 +32,7 @@ def seconds(said: Any, where: str) -> float:
     """A span of time such as "5 s", "500 ms", "2 minutes"; a plain number is seconds."""
     if isinstance(said, int | float) and not isinstance(said, bool) and said > 0:
         return float(said)
-    span = _SPAN.fullmatch(said) if isinstance(said, str) else None
-    word = span[2].lower() if span else ""
-    unit = _UNITS.get(word) or _UNITS.get(word.removesuffix("s"))
-    if span is None or unit is None or float(span[1]) <= 0:
+    found = seconds_of(said) if isinstance(said, str) else None
+    if found is None:
         raise ConfigError(f"{where} must be a span of time, it is {said!r}", 'write it as "5 s", "500 ms" or "2 min"')
-    return float(span[1]) * unit
+    return found

@@ -28,7 +28,7 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
-from headwater.sources.agent.calls import Call
+from headwater.sources.agent.calls import CHAIN, Call
 from headwater.sources.agent.frames import Frame
 from headwater.sources.agent.line import Line
 from headwater.sources.agent.values import heard, heard_rows
@@ -39,7 +39,8 @@ _PASSED_ON = ("owner", "owner_label", CAPTURE, LOG_LIMIT)
 class AgentSource:
     def __init__(self, spec: SourceSpec) -> None:
         self._name = spec.name
-        self._options = tuple(option for option in spec.options if option[0] in _PASSED_ON)
+        self.options = tuple(option for option in spec.options if option[0] in _PASSED_ON)
+        """What an adapter beside the database is called with."""
         self._line = Line.of(spec)
         self._expected: dict[TableName, Identities] = {}
 
@@ -48,7 +49,7 @@ class AgentSource:
         return self._name
 
     def _call(self, operation: str, *arguments: Any) -> Iterator[Frame]:
-        call = Call(self._name, self._options, operation, arguments, self._expected)
+        call = Call(self._name, self.options, operation, arguments, self._expected)
         return self._line.call(call)
 
     def _told(self, operation: str, *arguments: Any) -> Any:
@@ -88,6 +89,11 @@ class AgentSource:
 
     def remove(self) -> list[str]:
         return self._told("remove")  # type: ignore[no-any-return]
+
+    # ── windows of chains (`chain.windows`) ──────────────────────────────────────────────────────────────────────
+
+    def chain(self, what: str, *arguments: Any) -> Any:
+        return self._told(CHAIN, what, *arguments)
 
     # ── what is expected ─────────────────────────────────────────────────────────────────────────────────────────
 

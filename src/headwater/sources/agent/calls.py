@@ -7,9 +7,10 @@ It can be made twice: every operation of the port may be repeated, and those tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,9 @@ TOLD = (
     "commit_times", "position", "poll", "chunks", "trim", "waiting",
 )  # fmt: skip
 """Operations whose answer is one value."""
+
+CHAIN = "chain"
+"""An operation of chains (`chain.windows`); its answer is one value, and it is not the adapter's to perform."""
 
 _PIECE_ROWS = 16_384
 """Rows of one frame of a stream: a slow line should see progress, and nobody should hold much."""
@@ -56,9 +60,16 @@ def read_call(body: bytes) -> Call:
     return Call(source, options, operation, arguments, expected)
 
 
-def perform(call: Call, adapter: Callable[[Call], Source]) -> Iterator[bytes]:
-    """Do it, and tell the answer; what goes wrong is told too."""
+def perform(
+    call: Call, adapter: Callable[[Call], Source], beside: Mapping[str, Callable[[], object]] = MappingProxyType({})
+) -> Iterator[bytes]:
+    """Do it, and tell the answer; what goes wrong is told too. Operations `beside` the source port are the agent's
+    own."""
     try:
+        if call.operation in beside:
+            yield from told(beside[call.operation]())
+            yield frame(Kind.END)
+            return
         if call.operation not in (*STREAMED, *TOLD):
             raise UsageError(f"an agent cannot {call.operation!r}", "bring hub and agent to one version")
         source = adapter(call)

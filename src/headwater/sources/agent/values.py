@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from headwater.model import errors
+from headwater.model.chain import Chain, ChainEpoch, ChainMember
 from headwater.model.conditions import Condition
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import TableName
@@ -29,6 +30,7 @@ _CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         TableName, TableSchema, Column, Identity, Capture, Held, Question, Joined, JoinQuestion, Poll, Chunk, Condition,
+        Chain, ChainMember, ChainEpoch,
     )
 }  # fmt: skip
 _ERRORS: dict[str, type[HeadwaterError]] = {

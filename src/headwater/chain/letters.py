@@ -1,0 +1,33 @@
+"""Messages of the algorithms as letters, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.chain.letter import Letter
+from headwater.maintenance.strategies.chain_messages import Body, from_values, to_values
+from headwater.maintenance.strategies.contract import Node
+from headwater.model.chain import Chain
+from headwater.sources.agent.frames import Kind, Malformed, frame, frames
+from headwater.sources.agent.values import heard, told
+
+PATIENCE = 15.0
+"""Δt: so long one waits for an acknowledgement before a message is sent again."""
+
+
+def sealed(chain: Chain, epoch: int, to: Node, body: Body) -> Letter:
+    said = to_values(body, chain)
+    return Letter(chain.source, epoch, "", to, str(said[0]), b"".join(_framed(said)))
+
+
+def opened(letter: Letter, chain: Chain) -> Body:
+    """The message; Malformed if it is none."""
+    try:
+        return from_values(heard(frames([letter.body])), chain)
+    except (ValueError, TypeError, IndexError, AttributeError):
+        raise Malformed("a message that is none of a chain's", "are hub and agents of one version?") from None
+
+
+def _framed(said: list[object]) -> Iterator[bytes]:
+    yield from told(said)
+    yield frame(Kind.END)

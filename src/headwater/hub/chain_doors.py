@@ -1,0 +1,107 @@
+"""The doors of chains: members and warehouses fetch and leave letters (`relay`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.chain.letter import Letter
+from headwater.chain.line import AWAY
+from headwater.hub.chain_records import ChainRecords
+from headwater.hub.relay import Relay
+from headwater.hub.requests import AgentHandler, Handler, Unreadable, body_of, json_of, no
+
+LONGEST = 64 * 1024 * 1024
+"""No letter is larger."""
+MOST_WAIT = 20.0
+
+
+class ChainDoors:
+    """`here` tells whether an agent is connected."""
+
+    def __init__(self, relay: Relay, records: ChainRecords | None, here: Callable[[str], bool]) -> None:
+        self._relay, self._records, self._here = relay, records, here
+
+    def routes(
+        self, for_agents: Callable[[AgentHandler], Handler], for_project: Callable[[Handler], Handler]
+    ) -> list[Route]:
+        return [
+            Route("/agents/{name}/letters", for_agents(self.leave), methods=["POST"]),
+            Route("/agents/{name}/box", for_agents(self.fetch), methods=["POST"]),
+            Route("/agents/{name}/chains/{chain}", for_agents(self.tell), methods=["POST"]),
+            Route("/chains/{chain}", for_project(self.open), methods=["POST"]),
+            Route("/chains/{chain}/letters", for_project(self.send), methods=["POST"]),
+            Route("/chains/{chain}/box", for_project(self.receive), methods=["POST"]),
+            Route("/chains/{chain}/done", for_project(self.done), methods=["POST"]),
+        ]
+
+    # ── members ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def leave(self, request: Request, name: str) -> Response:
+        self._relay.from_agent(name, await _letter(request))
+        return Response(status_code=204)
+
+    async def fetch(self, request: Request, name: str) -> Response:
+        return _told(await self._relay.for_agent(name, await _wait(request)))
+
+    async def tell(self, request: Request, name: str) -> Response:
+        epoch, told = self._relay.told(request.path_params["chain"], name)
+        return Response(told, headers={"X-Epoch": str(epoch)}, media_type="application/octet-stream")
+
+    # ── the warehouse ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def open(self, request: Request) -> Response:
+        nodes, agents = (request.headers.get(name, "").split(",") for name in ("x-nodes", "x-agents"))
+        if len(nodes) != len(agents):
+            return no(400, "a chain whose members are not told apart", "are hub and engine of one version?")
+        told = await body_of(request, LONGEST)
+        self._relay.open(request.path_params["chain"], _epoch(request), dict(zip(nodes, agents, strict=True)), told)
+        return Response(status_code=204)
+
+    async def send(self, request: Request) -> Response:
+        self._relay.from_warehouse(await _letter(request))
+        return Response(status_code=204)
+
+    async def receive(self, request: Request) -> Response:
+        chain, epoch = request.path_params["chain"], _epoch(request)
+        letter = await self._relay.for_warehouse(chain, epoch, await _wait(request))
+        if letter is not None:
+            return _told(letter)
+        away = [name for name in self._relay.agents(chain) if not self._here(name)]
+        return Response(status_code=204, headers={AWAY: ",".join(away)})
+
+    async def done(self, request: Request) -> Response:
+        chain, epoch, said = request.path_params["chain"], _epoch(request), await json_of(request)
+        letters = self._relay.counted(chain, epoch)
+        window, members = said.get("window"), said.get("members")
+        if self._records is not None and isinstance(window, int) and isinstance(members, int):
+            await run_in_threadpool(self._records.over, chain, window, members, letters)
+        return Response(status_code=204)
+
+
+async def _wait(request: Request) -> float:
+    said = (await json_of(request)).get("wait", 0)
+    return min(float(said), MOST_WAIT) if isinstance(said, int | float) else 0.0
+
+
+async def _letter(request: Request) -> Letter:
+    said = {name: request.headers.get(f"x-{name}", "") for name in ("chain", "to", "kind")}
+    body = await body_of(request, LONGEST)
+    return Letter(said["chain"][:200], _epoch(request), "", said["to"][:200], said["kind"][:40], body)
+
+
+def _epoch(request: Request) -> int:
+    said = request.headers.get("x-epoch", "")
+    if not said.isdigit() or len(said) > 18:
+        raise Unreadable("a letter of no epoch", "are hub and agent of one version?")
+    return int(said)
+
+
+def _told(letter: Letter | None) -> Response:
+    if letter is None:
+        return Response(status_code=204)
+    return Response(letter.body, headers=letter.headers(), media_type="application/octet-stream")

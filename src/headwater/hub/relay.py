@@ -1,0 +1,145 @@
+"""Letters between the members of chains and their warehouse: the hub is where they can all be reached.
+
+    member ── letter ──▶ relay ──▶ the box of its receiver ◀── "is there a letter?" ── member, warehouse
+
+A box holds what its owner has not fetched, for as long as this hub is open: for a second, or while a laptop sleeps. A
+letter that is lost, with a cut line or with the hub, is sent again by whoever wrote it (`acknowledged.Post`). One that
+is in its box already is not put there twice.
+
+Everything here happens in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from headwater.chain.letter import Letter
+from headwater.model.errors import HeadwaterError
+
+WAREHOUSE = "warehouse"
+MOST_LETTERS, MOST_BYTES = 10_000, 256 * 1024 * 1024
+"""No box holds more: the oldest letter goes, and is sent again."""
+
+
+class ChainClosed(HeadwaterError):
+    """The hub does not know this epoch of a chain: it was opened anew, or another epoch has begun."""
+
+
+@dataclass
+class OpenChain:
+    """`members` are the nodes with the names of their agents; `told` is what each is told of the epoch, unread here.
+    `counted` are the letters of each kind since it was last asked for."""
+
+    epoch: int
+    members: dict[str, str]
+    told: bytes
+    counted: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(eq=False)
+class Box:
+    letters: deque[Letter] = field(default_factory=deque)
+    bytes: int = 0
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def put(self, letter: Letter) -> bool:
+        """Whether it was not there yet."""
+        if letter in self.letters:
+            return False
+        self.letters.append(letter)
+        self.bytes += len(letter.body)
+        while len(self.letters) > MOST_LETTERS or (self.bytes > MOST_BYTES and len(self.letters) > 1):
+            self.bytes -= len(self.letters.popleft().body)
+        self.arrived.set()
+        return True
+
+    def take(self) -> Letter | None:
+        if not self.letters:
+            return None
+        letter = self.letters.popleft()
+        self.bytes -= len(letter.body)
+        return letter
+
+    def leave_out(self, chain: str) -> None:
+        """Letters of a chain that mean nothing any more."""
+        kept = [letter for letter in self.letters if letter.chain != chain]
+        self.letters, self.bytes = deque(kept), sum(len(letter.body) for letter in kept)
+
+
+class Relay:
+    def __init__(self) -> None:
+        self._chains: dict[str, OpenChain] = {}
+        self._boxes: dict[str, Box] = {}
+
+    def open(self, chain: str, epoch: int, members: dict[str, str], told: bytes) -> None:
+        """An epoch begins; whatever was under way in one before is thrown away."""
+        for box in self._boxes.values():
+            box.leave_out(chain)
+        self._chains[chain] = OpenChain(epoch, members, told)
+
+    def told(self, chain: str, agent: str) -> tuple[int, bytes]:
+        """The newest epoch of a chain, and what its members are told."""
+        known = self._of(chain, None)
+        if agent not in known.members.values():
+            raise ChainClosed(f"agent {agent} is not a member of {chain}", "")
+        return known.epoch, known.told
+
+    def from_agent(self, agent: str, letter: Letter) -> None:
+        """Who wrote it is known from the door it came in by."""
+        known = self._of(letter.chain, letter.epoch)
+        sender = next((node for node, name in known.members.items() if name == agent), None)
+        if sender is None:
+            raise ChainClosed(f"agent {agent} is not a member of {letter.chain}", "")
+        self._deliver(known, Letter(letter.chain, letter.epoch, sender, letter.to, letter.kind, letter.body))
+
+    def from_warehouse(self, letter: Letter) -> None:
+        known = self._of(letter.chain, letter.epoch)
+        self._deliver(known, Letter(letter.chain, letter.epoch, WAREHOUSE, letter.to, letter.kind, letter.body))
+
+    def _deliver(self, known: OpenChain, letter: Letter) -> None:
+        if letter.to == WAREHOUSE:
+            box = self._box(f"{WAREHOUSE} of {letter.chain}")
+        elif letter.to in known.members:
+            box = self._box(known.members[letter.to])
+        else:
+            raise ChainClosed(f"{letter.to} is not a member of {letter.chain}", "")
+        if box.put(letter):
+            known.counted[letter.kind] += 1
+
+    async def for_agent(self, agent: str, seconds: float) -> Letter | None:
+        return await self._next(self._box(agent), seconds)
+
+    async def for_warehouse(self, chain: str, epoch: int, seconds: float) -> Letter | None:
+        self._of(chain, epoch)
+        return await self._next(self._box(f"{WAREHOUSE} of {chain}"), seconds)
+
+    def counted(self, chain: str, epoch: int) -> dict[str, int]:
+        """The letters of each kind since this was last asked."""
+        known = self._of(chain, epoch)
+        found, known.counted = dict(known.counted), Counter()
+        return found
+
+    def agents(self, chain: str) -> list[str]:
+        return list(self._of(chain, None).members.values())
+
+    async def _next(self, box: Box, seconds: float) -> Letter | None:
+        letter = box.take()
+        if letter is None and seconds > 0:
+            box.arrived.clear()
+            try:
+                await asyncio.wait_for(box.arrived.wait(), seconds)
+            except TimeoutError:
+                return None
+            letter = box.take()
+        return letter
+
+    def _box(self, owner: str) -> Box:
+        return self._boxes.setdefault(owner, Box())
+
+    def _of(self, chain: str, epoch: int | None) -> OpenChain:
+        known = self._chains.get(chain)
+        if known is None or epoch not in (None, known.epoch):
+            raise ChainClosed(f"the hub knows no such epoch of {chain}", "a new one begins by itself")
+        return known
