@@ -31,6 +31,7 @@ from headwater.runtime.reading.moments import At
 from headwater.runtime.reading.resolve import settled_views
 from headwater.runtime.reading.sessions import Session
 from headwater.runtime.reading.status import Status, take_status
+from headwater.sources.agent.adapter import AgentSource
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.lock import Lock, holder
@@ -110,19 +111,33 @@ class Warehouse:
 
     def teardown(self) -> dict[SourceName, list[str]]:
         """Remove this project's capture from all sources; says what was done."""
-        return {name: self.catalog.source(name).remove() for name in self.config.sources}
+        done = {name: self.catalog.source(name).remove() for name in self.config.sources}
+        self._keep_chains([])
+        return done
 
-    def tables_in_use(self) -> dict[SourceName, list[TableName]]:
-        """Per source, the tables that views use: those of views/, and those that are maintained."""
+    def _keep_chains(self, chains: Sequence[SourceName]) -> None:
+        """Agents forget the windows of all other chains."""
+        for name, spec in self.config.sources.items():
+            source = self.catalog.source(name)
+            if spec.chained and isinstance(source, AgentSource):
+                source.chain("keep", None, 0, [str(chain) for chain in chains])
+
+    def _views_in_use(self) -> list[ViewDefinition]:
         from headwater.runtime.change.maintained import maintained_views
 
         maintained = maintained_views(self.storage, self.cut(create=True), self.catalog).views
-        used = [t for view in (*self.views.values(), *maintained.values()) for t in view.captured_tables]
+        return [*self.views.values(), *maintained.values()]
+
+    def tables_in_use(self) -> dict[SourceName, list[TableName]]:
+        """Per source, the tables that views use: those of views/, and those that are maintained."""
+        used = [t for view in self._views_in_use() for t in view.captured_tables]
         return {name: sorted({t for t in used if t.source == name}) for name in self.config.sources}
 
     def release(self) -> dict[SourceName, list[str]]:
         """Stop capturing tables that no view of the project uses any more; says what was done."""
-        return {name: self.catalog.source(name).release(keep) for name, keep in self.tables_in_use().items()}
+        done = {name: self.catalog.source(name).release(keep) for name, keep in self.tables_in_use().items()}
+        self._keep_chains([view.chain.source for view in self._views_in_use() if view.chain is not None])
+        return done
 
     # ---------------------------------------------------------------- running
 

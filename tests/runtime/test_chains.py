@@ -17,6 +17,7 @@ from agents.hub_here import running
 from headwater.agent.joining import Invitation, join
 from headwater.hub.chain_records import ChainRecords
 from headwater.hub.enrolment import Enrolment
+from headwater.model.errors import HeadwaterError
 from runtime.world import Sqlite
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -119,3 +120,54 @@ def test_a_view_along_a_chain(tmp_path: Path, spark: SparkSession, how: str) -> 
             assert record.messages == 6, "2n, as the paper has it"
         assert all(found.ok for found in warehouse.verify())
     warehouse.project.close()
+
+
+def test_a_member_that_is_away_holds_up_its_chain_and_nothing_is_lost(tmp_path: Path, spark: SparkSession) -> None:
+    fleet = Fleet(tmp_path, "pull-push", GROUPED)
+    warehouse = fleet.open()
+    with fleet.agents():
+        warehouse.setup()
+        warehouse.run(until_caught_up=True)
+        assert shown(warehouse, "per_kind") == fleet.wanted()["per_kind"]
+    before = fleet.wanted()["per_kind"]
+    fleet.write("till", "INSERT INTO sales VALUES (200, 1, 4, 'y')", "DELETE FROM sales WHERE id = 3")
+    fleet.write("office", "UPDATE kinds SET name = 'kind 0' WHERE id = 2")
+    with fleet.agents("till", "office"):
+        warehouse.run(until_caught_up=True, without=["store"])
+        assert shown(warehouse, "per_kind") == before
+    fleet.write("store", "UPDATE items SET kind = 0 WHERE id = 5")
+    with fleet.agents():
+        warehouse.run(until_caught_up=True)
+        assert shown(warehouse, "per_kind") == fleet.wanted()["per_kind"] != before
+        assert all(found.ok for found in warehouse.verify())
+        (chain,) = [source for source in warehouse.status().sources if source.chain is not None]
+        assert chain.state == "ok"
+        warehouse.release()
+        assert [path.name for path in (fleet.machines["till"] / "chains").iterdir()] == ["chain_per_kind"]
+        warehouse.teardown()
+        assert not list((fleet.machines["till"] / "chains").iterdir())
+    warehouse.project.close()
+
+
+REFUSED = {
+    "consistency = 'strong', maintenance = 'pull-push', window = 'soon'": "no span of time",
+    "maintenance = 'pull-push'": "this view promises to be complete",
+    "consistency = 'strong', window = '5 s'": "asks sources by itself",
+    "consistency = 'strong'": 'says questions = "chain"',
+}
+
+
+@pytest.mark.parametrize("options", REFUSED)
+def test_what_no_chain_can_keep_is_refused(tmp_path: Path, options: str) -> None:
+    view = f"CREATE MATERIALIZED VIEW v WITH ({options}) AS SELECT s.id FROM {JOIN};"
+    fleet = Fleet(tmp_path, "", view)
+    with fleet.agents(), pytest.raises(HeadwaterError, match=REFUSED[options]):
+        fleet.open().project.views()
+
+
+def test_only_neighbours_are_joined(tmp_path: Path) -> None:
+    join = "store.items i JOIN till.sales s ON i.id = s.item JOIN office.kinds k ON k.id = i.kind"
+    options = "consistency = 'strong', maintenance = 'pull-push'"
+    fleet = Fleet(tmp_path, "", f"CREATE MATERIALIZED VIEW v WITH ({options}) AS SELECT s.id FROM {join};")
+    with fleet.agents(), pytest.raises(HeadwaterError, match="side by side"):
+        fleet.open().project.views()

@@ -116,8 +116,9 @@ def _all(found: Status) -> RenderableType:
     for source in found.sources:
         waiting = "" if source.waiting is None else f"{source.waiting:,}"
         lag = ("?" if source.waiting else "") if source.lag_seconds is None else duration(source.lag_seconds)
-        sources.add_row(plain(source.name), state(source.state), waiting, lag, plain(short(source.position)))
-    parts += [sources, *reasons(found.sources), *_held(found)]
+        where = "in chains" if source.chained else short(source.position)
+        sources.add_row(plain(source.name), state(source.state), waiting, lag, plain(where))
+    parts += [sources, *reasons(found.sources), *_chains(found), *_held(found)]
     if found.views:
         parts += [Text(), _views(found), *reasons(found.views), *_kept(found)]
     return Group(*parts)
@@ -138,6 +139,22 @@ def _views(found: Status) -> RenderableType:
     if any(view.rows is None for view in found.views):
         return Group(table, Text("many: over a million; --rows counts them", "dim"))
     return table
+
+
+def _chains(found: Status) -> list[Text]:
+    """What the last windows of chains took."""
+    lines = []
+    for source in found.sources:
+        if (last := source.chain) is not None:
+            others = sum(last.letters.values()) - last.messages
+            lines.append(
+                said(
+                    f"{source.name}: window {last.window:,} of {last.members} agents, {duration(time.time() - last.at)}"
+                    f" ago; {last.messages} messages, {others} requests and acknowledgements",
+                    "dim",
+                )
+            )
+    return lines
 
 
 def _held(found: Status) -> list[Text]:

@@ -281,6 +281,7 @@ class Engine:
         """Until everything that had happened at the sources by now is visible, and every view is built; `without`
         waiting for these sources and for the views that read them."""
         entered, wanted = self._clock.monotonic(), None
+        without = {*without, *self._catalog.chains_through(without)}
         self._hurry = self._must_build = True
         try:
             while not self._stopping:

@@ -86,6 +86,11 @@ class SourceCatalog:
         tables = {m.table: self.described(m.source)[m.table] for m in chain.members}
         return chain_spec(chain.typed(tables), [self.spec(m.source) for m in chain.members])
 
+    def chains_through(self, sources: Iterable[SourceName]) -> list[SourceName]:
+        """The chains that one of these sources is a member of."""
+        wanted = set(sources)
+        return [name for name, chain in self._chains.items() if wanted & {m.source for m in chain.members}]
+
     def learned(self, name: SourceName, tables: Mapping[TableName, TableSchema]) -> None:
         """A source has said anew what its tables are, to somebody with connections of its own."""
         self._tables[name] = tables

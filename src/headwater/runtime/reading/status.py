@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from headwater.hub.chain_records import ChainRecord, ChainRecords
 from headwater.integrator.journal import Journal
 from headwater.model.changelog import SEQ
 from headwater.model.errors import (
@@ -24,7 +25,7 @@ from headwater.model.errors import (
     SourceRefused,
     SourceUnavailable,
 )
-from headwater.model.names import Position, Seq, SourceName, ViewName
+from headwater.model.names import CLOCK, Position, Seq, SourceName, ViewName
 from headwater.model.source import Capture, Source
 from headwater.runtime.project.about import read_about
 from headwater.runtime.reading.health import age_told
@@ -60,6 +61,10 @@ class SourceStatus:
     held_bytes: int | None = None
     held_limit: int | None = None
     warning: str = ""
+    chain: ChainRecord | None = None
+    """Of a chain: what its last window took."""
+    chained: bool = False
+    """Whether it is asked for nothing but its part in chains."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,8 @@ def take_status(project: Project, rows: bool) -> Status:
     report = (read_report(project.storage) or {}) if running is not None else {}
     look = _Look(project, cut, report)
     sources = [look.source(SourceName(name)) for name in project.config.sources]
+    chains = {source for view in cut.views.values() for source in view.sources} - set(project.config.sources) - {CLOCK}
+    sources += [look.chain(source, project.storage) for source in sorted(chains)]
     told = {v["name"]: v for v in report.get("views", ()) if v["shown"]}
     views = [_view(project, name, state, told.get(name, {}), rows) for name, state in cut.views.items()]
     status = Status(cut, sources, views, running, report)
@@ -196,8 +203,18 @@ class _Look:
             return found
         return replace(found, held_bytes=held.bytes, held_limit=held.limit, warning=held.warning)
 
+    def chain(self, name: SourceName, storage: Storage) -> SourceStatus:
+        """A chain, as the run and the hub last told of it: agents are asked for nothing."""
+        told = self._told.get(name, {})
+        state, reason = told.get("state", "ok"), told.get("reason", "")
+        position = str(told.get("position") or self._cut.positions.get(name) or "")
+        record = ChainRecords(storage).last(name)
+        return SourceStatus(name, state, reason, position, chain=record)
+
     def _captured(self, source: Source, capture: Capture | None) -> SourceStatus:
         name, position = source.name, self._cut.positions.get(source.name)
+        if capture is not None and not capture.broken and self._catalog.spec(name).chained:
+            return SourceStatus(name, "ok", "", "", chained=True)
         if capture is None or position is None:
             return _not_read(name, capture, position)
         if self._cut.generations.get(name, capture.generation) != capture.generation:
