@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
+import subprocess
+import sys
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import headwater
+from agents.bad_line import BadLine
 from agents.hub_here import running
 from headwater.agent.joining import Invitation, join
 from headwater.hub.chain_records import ChainRecords
@@ -41,7 +48,9 @@ SELECT k.name, COUNT(*) AS n, SUM(s.qty) AS qty FROM {JOIN} GROUP BY k.name HAVI
 class Fleet:
     """Three machines, each with a database and an agent."""
 
-    def __init__(self, folder: Path, how: str, views: str = VIEWS) -> None:
+    def __init__(
+        self, folder: Path, how: str, views: str = VIEWS, line: Callable[[int], int] = lambda port: port
+    ) -> None:
         self.folder, self.machines = folder / "p", {name: folder / name for name in TABLES}
         (self.folder / "views").mkdir(parents=True)
         (self.folder / "views" / "all.sql").write_text(views.replace("HOW", how))
@@ -57,7 +66,8 @@ class Fleet:
             machine.mkdir()
             self.write(name, "PRAGMA journal_mode = WAL", f"CREATE TABLE {TABLES[name]}")
             token = enrolment.enrol(f"{name}-1")
-            join(machine, Invitation(f"{name}-1", f"http://127.0.0.1:{self.port}", token), "sqlite:///own.db", "")
+            address = f"http://127.0.0.1:{line(self.port)}"
+            join(machine, Invitation(f"{name}-1", address, token), "sqlite:///own.db", "")
         self.write("till", *(f"INSERT INTO sales VALUES ({n}, {n % 7}, {n % 5}, 'x')" for n in range(40)))
         self.write("store", *(f"INSERT INTO items VALUES ({n}, {n % 3}, 'item {n}')" for n in range(6)))
         self.write("office", *(f"INSERT INTO kinds VALUES ({n}, {n * 10}, 'kind {n}')" for n in range(3)))
@@ -147,6 +157,80 @@ def test_a_member_that_is_away_holds_up_its_chain_and_nothing_is_lost(tmp_path: 
         warehouse.teardown()
         assert not list((fleet.machines["till"] / "chains").iterdir())
     warehouse.project.close()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("how", ["pull-push", "pure-push"])
+def test_members_are_killed_over_bad_lines_at_any_moment(tmp_path: Path, spark: SparkSession, how: str) -> None:
+    """Agents are processes, killed (-9) again and again, over lines that cut messages in the middle; the warehouse is
+    stopped and started. Whatever was shown is a state of the sources at the pins of its window."""
+    lines: list[BadLine] = []
+
+    def bad(port: int) -> int:
+        lines.append(BadLine(port, len(lines)))
+        return lines[-1].port
+
+    fleet = Fleet(tmp_path, how, line=bad)
+    warehouse, chance, stop = fleet.open(), Random(5), threading.Event()
+
+    def live(name: str) -> None:
+        own = Random(name)
+        while not stop.is_set():
+            command = [sys.executable, "-m", "headwater.cli.main", "agent", "run", "-f", str(fleet.machines[name])]
+            agent = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            stop.wait(10 + 20 * own.random() if lines[0].bad else 3600)
+            agent.send_signal(signal.SIGKILL)
+            agent.wait()
+
+    def all_live() -> list[threading.Thread]:
+        stop.clear()
+        threads = [threading.Thread(target=live, args=(name,)) for name in TABLES]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def all_die(threads: list[threading.Thread]) -> None:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+    agents = all_live()
+    try:
+        warehouse.setup()
+        warehouse.run(until_caught_up=True)
+        all_die(agents)
+        for one in lines:
+            one.bad = True
+        agents = all_live()
+        for _ in range(2):
+            with warehouse.engine() as engine:
+                warehouse._start(engine, apply=False)
+                until, number = time.monotonic() + 90, chance.randrange(10**6, 10**9)
+                while time.monotonic() < until:
+                    for _ in range(chance.randrange(3)):
+                        number += 1
+                        fleet.write("till", f"INSERT INTO sales VALUES ({number}, {number % 7}, {number % 5}, 'y')")
+                        item = chance.randrange(6)
+                        fleet.write("store", f"UPDATE items SET kind = {chance.randrange(3)} WHERE id = {item}")
+                        fleet.write("office", f"UPDATE kinds SET tax = {chance.randrange(90)} WHERE id = {item % 3}")
+                    for _ in range(5):
+                        engine.step()
+        all_die(agents)
+        for one in lines:
+            one.bad = False
+        agents = all_live()
+        warehouse.run(until_caught_up=True)
+        assert shown(warehouse, "sold") == fleet.wanted()["sold"]
+        last = warehouse.cut().seq
+        assert last > 3, "windows went through"
+        assert all(found.ok for at in (None, last // 2) for found in warehouse.verify(at=at))
+        assert sum(one.cuts for one in lines) > 3
+    finally:
+        all_die(agents)
+        for one in lines:
+            one.close()
+        warehouse.project.close()
 
 
 REFUSED = {

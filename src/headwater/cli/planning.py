@@ -138,7 +138,7 @@ def make_plan(warehouse: Warehouse) -> ProjectPlan:
         for view in plan.views
     ]
     plan.warnings += too_large(plan.views, free_bytes(warehouse.storage))
-    needed = {s: sorted({t for v in views for t in v.base_tables if t.source == s}) for s in reachable}
+    needed = {s: sorted({t for v in views for t in v.captured_tables if t.source == s}) for s in reachable}
     for name, tables in needed.items():
         if tables:
             _plan_source(warehouse, name, tables, plan)
@@ -227,11 +227,8 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
         name=view.name,
         level=kind_of(view),
         where=f"{view.file}:{view.line}",
-        relations=[
-            PlannedRelation(o.alias, o.table, schemas[o.table].rows, tuple(map(str, o.conditions)))
-            for o in view.occurrences
-        ],
-        orders=walk.orders,
+        relations=_relations(warehouse, view, schemas),
+        orders={} if view.chain is not None else walk.orders,
         lookups=sorted(walk.lookups, key=lambda look: (look.table, look.columns)),
         questions=walk.questions,
         to_sources=walk.to_sources,
@@ -243,6 +240,21 @@ def _planned(warehouse: Warehouse, view: ViewDefinition, planned: dict[ViewName,
         together=walk.together,
         for_themselves=walk.for_themselves,
     )
+
+
+def _relations(
+    warehouse: Warehouse, view: ViewDefinition, schemas: Mapping[TableName, TableSchema]
+) -> list[PlannedRelation]:
+    if view.chain is None:
+        return [
+            PlannedRelation(o.alias, o.table, schemas[o.table].rows, tuple(map(str, o.conditions)))
+            for o in view.occurrences
+        ]
+    sizes = {m.table: warehouse.catalog.described(m.source)[m.table].rows for m in view.chain.members}
+    return [
+        PlannedRelation(m.table.table, m.table, sizes[m.table], tuple(map(str, m.conditions)))
+        for m in view.chain.members
+    ]
 
 
 def _maintained(view: ViewDefinition) -> str:
@@ -344,7 +356,7 @@ def _warnings(view: PlannedView) -> list[str]:
             said.append(f"{view.name} asks {look.table} by no column: a batch that must know of it reads {rows}")
     said += [f"{view.name}: {what}" for what in view.looks_at_everything]
     for relation in view.relations:
-        if relation.rows is None and not relation.table.is_view:
+        if relation.rows is None and not relation.table.is_view and not view.maintenance:
             said.append(f"the size of {relation.table} is not known, so questions scan it; run ANALYZE there")
     return said
 

@@ -120,6 +120,8 @@ class SourceCatalog:
 
     def recalls(self, name: SourceName) -> bool:
         """Whether something is known of a source without asking it."""
+        if name in self._chains:
+            return all(self.recalls(member.source) for member in self._chains[name].members)
         return bool(self._recalled(name))
 
     def _recalled(self, name: SourceName) -> dict[TableName, TableSchema]:
