@@ -5,7 +5,8 @@ the value at place r of any state stood at a place from r − i to r + d before 
 values before the batch those around the places are read, as many on each side as come or go (`ranked` of what is kept),
 and the batch is played over them: the work follows the batch, not the size of the group.
 
-Values below those that were read are only counted; none of them can be reached. Neither can those above.
+Values below those that were read are only counted; none of them can be reached. Of those above only the changes are
+known: but d of them go at most, and so many more were read, so that no place lies beyond what was read either.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Counts:
 
 
 class _Order:
-    """Counts by rank: a Fenwick tree. `rank_at` is the rank at a place, where no count is negative."""
+    """Counts by rank: a Fenwick tree. `rank_at` is the rank at a place; counts beyond it may be negative, as long as
+    all up to any of those count more than the place."""
 
     def __init__(self, counts: Sequence[int], below: int) -> None:
         self._below, self._size = below, len(counts)
@@ -85,9 +87,8 @@ def places(quantile: Quantile, events: Values, counts: Counts, around: Around) -
         group = int(counts.group[start])
         mine = slice(*np.searchsorted(known.of, [group, group + 1]))
         read = [part[mine].tolist() for part in (rank, known.count, below)]
-        there = _Around(read[0], read[1], read[2], int(counts.before[start]))
-        played = _Played(quantile, values, changes.get(group, []), there)
-        before[group] = played.seen(there.all)
+        played = _Played(quantile, values, changes.get(group, []), _Around(*read))
+        before[group] = played.seen(int(counts.before[start]))
         for run in range(start, end):
             played.through(run)
             after.append(played.seen(int(counts.after[run])))
@@ -97,22 +98,16 @@ def places(quantile: Quantile, events: Values, counts: Counts, around: Around) -
 @dataclass(frozen=True)
 class _Around:
     """Of one group the values around the places before the batch, by rank: how often each is there, and how many lie
-    below it. The group has so many in all."""
+    below it."""
 
     rank: list[int]
     count: list[int]
     below: list[int]
-    all: int
 
     @property
     def lowest(self) -> int:
         """How many lie below all of these."""
         return self.below[0] if self.below else 0
-
-    @property
-    def more(self) -> bool:
-        """Whether some lie above all of these."""
-        return bool(self.rank) and self.below[-1] + self.count[-1] < self.all
 
 
 class _Played:
@@ -123,9 +118,7 @@ class _Played:
     ) -> None:
         self._quantile, self._values, self._changes, self._at = quantile, values, changes, 0
         self._low = there.rank[0] if there.lowest else 0
-        self._high = there.rank[-1] if there.more else len(values)
-        ranks = {*there.rank, *(rank for _, rank, _ in changes if self._low <= rank <= self._high)}
-        self._ranks = sorted(ranks)
+        self._ranks = sorted({*there.rank, *(rank for _, rank, _ in changes if rank >= self._low)})
         self._number = {rank: i for i, rank in enumerate(self._ranks)}
         counts = dict(zip(there.rank, there.count, strict=True))
         self._order = _Order([counts.get(rank, 0) for rank in self._ranks], there.lowest)
@@ -136,7 +129,7 @@ class _Played:
             _, rank, count = self._changes[self._at]
             if rank < self._low:
                 self._order.lower(count)
-            elif rank <= self._high:
+            else:
                 self._order.add(self._number[rank], count)
             self._at += 1
 
