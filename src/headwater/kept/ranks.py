@@ -115,7 +115,7 @@ def code_at(runs: Sequence[Searched], place: Ints) -> Ints:
     low, high = (np.stack([getattr(run, end) for run in runs]) for end in ("low", "high"))
     best = np.full(len(place), _HIGHEST)
     while (wide := (high - low).max(axis=0)).any():
-        on = np.flatnonzero(wide)
+        on, before = np.flatnonzero(wide), int((high - low).sum())
         pivots = _pivots(runs, low[:, on], high[:, on])
         right = [run.ranks.first(low[m, on][:, None], high[m, on][:, None], pivots, True) for m, run in enumerate(runs)]
         counts = sum(run.of(on).count(at) for run, at in zip(runs, right, strict=True))
@@ -129,6 +129,7 @@ def code_at(runs: Sequence[Searched], place: Ints) -> Ints:
             begin = right[m][row, np.maximum(first - 1, 0)]
             low[m, on] = np.where(first > 0, begin, low[m, on])
             high[m, on] = np.where(some, np.maximum(left, low[m, on]), high[m, on])
+        assert int((high - low).sum()) < before, "codes in the order of an index do not decrease"
     return best
 
 
