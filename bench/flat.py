@@ -3,6 +3,7 @@
     python bench/flat.py                         N = 10k, 100k, 1M
     python bench/flat.py --sizes 10000,10000000  others
     python bench/flat.py --only distinct         one kind of view
+    python bench/flat.py --states                every transaction a state of its own (SQLite does not tell them apart)
 
 Each size is a project of its own over one SQLite file; the clock runs from reading the waiting transactions to the
 visible cut, the median of five batches after a few that warm things up. The last column is the largest size's time over
@@ -33,6 +34,8 @@ KINDS = {
     "sum by key": ["SELECT k, COUNT(*) AS n, SUM(x) AS s FROM s.t GROUP BY k"],
     "min, max by key": ["SELECT k, MIN(x) AS low, MAX(x) AS high FROM s.t GROUP BY k"],
     "min, max, distinct of 10": ["SELECT g, MIN(x) AS low, MAX(x) AS high, COUNT(DISTINCT x) AS n FROM s.t GROUP BY g"],
+    "percentiles of 10": ["SELECT g, MEDIAN(x) AS mid, PERCENTILE(x, 0.9) AS p90 FROM s.t GROUP BY g"],
+    "median by key": ["SELECT k, MEDIAN(x) AS mid FROM s.t GROUP BY k"],
     "distinct": ["SELECT DISTINCT k, g FROM s.t"],
     "top 10 of each": ["SELECT * FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS place"
                        " FROM s.t) r WHERE place <= 10"],
@@ -58,10 +61,12 @@ def made(path: Path, n: int) -> None:
     aside.rename(path)
 
 
-def written(path: Path, n: int, chance: random.Random) -> None:
+def written(path: Path, n: int, chance: random.Random, states: bool) -> None:
     """A batch of transactions: an insert, an update or a delete each."""
     connection = sqlite3.connect(path, isolation_level=None)
     for _ in range(BATCH):
+        if states:
+            connection.execute("INSERT INTO _headwater_transaction(tag) VALUES (NULL)")
         kind, row = chance.randrange(3), chance.randrange(n)
         if kind == 0:
             values = (chance.randrange(10), chance.randrange(n // 2), chance.randrange(10**9))
@@ -73,7 +78,7 @@ def written(path: Path, n: int, chance: random.Random) -> None:
     connection.close()
 
 
-def measured(kind: str, n: int, check: bool) -> dict[str, Any]:
+def measured(kind: str, n: int, check: bool, states: bool) -> dict[str, Any]:
     folder = OUT / "projects" / f"flat-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "views").mkdir(parents=True)
@@ -88,7 +93,7 @@ def measured(kind: str, n: int, check: bool) -> dict[str, Any]:
     chance, times = random.Random(7), []
     with running(warehouse) as (engine, load):
         for _ in range(WARM + BATCHES):
-            written(folder / "s.db", n, chance)
+            written(folder / "s.db", n, chance, states)
             times.append(caught_up(engine))
         halted = list(warehouse.halted())
     found: dict[str, Any] = {"kind": kind, "n": n, "load_s": load, "batch_s": statistics.median(times[WARM:])}
@@ -105,11 +110,12 @@ def main() -> None:
     parser.add_argument("--sizes", default="10000,100000,1000000")
     parser.add_argument("--only", help="one kind of view")
     parser.add_argument("--check", action="store_true", help="compare with recomputation at the end")
+    parser.add_argument("--states", action="store_true", help="tell the transactions apart: each is a state")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     sizes = [int(size) for size in options.sizes.split(",")]
     if options.here:
-        print(json.dumps(measured(options.only, sizes[0], options.check)))
+        print(json.dumps(measured(options.only, sizes[0], options.check, options.states)))
         return
     table = Table(title=f"{BATCH:,} transactions, seconds to the visible cut", title_justify="left")
     for i, name in enumerate(
@@ -121,6 +127,7 @@ def main() -> None:
         for size in sizes:
             command = [sys.executable, __file__, "--here", "--only", kind, "--sizes", str(size)]
             command += ["--check"] if options.check else []
+            command += ["--states"] if options.states else []
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=3600)
             lines = done.stdout.strip().splitlines()
             rows.append(json.loads(lines[-1]) if done.returncode == 0 and lines else {"note": "failed"})

@@ -41,6 +41,10 @@ def parts(query: str) -> list[str]:
             " SELECT a.sku FROM r a JOIN r b ON a.n = b.n",
             ["SELECT sku, COUNT(*) AS n FROM shop.orders GROUP BY sku"],
         ),
+        (
+            "SELECT sku, MEDIAN(qty) AS n FROM shop.orders GROUP BY sku ORDER BY n LIMIT 3",
+            ["SELECT sku, MEDIAN(qty) AS n FROM shop.orders GROUP BY sku"],
+        ),
     ],
 )
 def test_what_is_kept_apart(query: str, kept: list[str]) -> None:
@@ -53,7 +57,7 @@ def test_what_is_kept_apart(query: str, kept: list[str]) -> None:
         "SELECT sku, SUM(qty) AS n FROM shop.orders GROUP BY sku",
         "SELECT o.id FROM shop.orders o WHERE o.qty > (SELECT AVG(i.qty) FROM shop.orders i WHERE i.sku = o.sku)",
         "SELECT sku, SUM(qty) AS n FROM shop.orders GROUP BY sku ORDER BY MAX(id) LIMIT 3",
-        "SELECT sku, MEDIAN(qty) AS n FROM shop.orders GROUP BY sku ORDER BY n LIMIT 3",
+        "SELECT sku, MODE(qty) AS n FROM shop.orders GROUP BY sku ORDER BY n LIMIT 3",
         "SELECT sku AS s, SUM(qty) AS n FROM shop.orders GROUP BY sku HAVING n > (SELECT 1 AS one)",
         "SELECT id FROM shop.orders ORDER BY id LIMIT 3",
         "SELECT DISTINCT sku FROM shop.orders ORDER BY sku LIMIT 3",

@@ -169,7 +169,7 @@ MAINTAINED = [
     "SELECT DISTINCT count(*) AS n FROM shop.orders GROUP BY sku",
     "SELECT sku,\ncollect_list(qty) AS q FROM shop.orders GROUP BY sku",
     "SELECT sku,\nstddev(qty) AS q FROM shop.orders GROUP BY sku",
-    "SELECT percentile(qty, 0.5) AS q FROM shop.orders",
+    "SELECT percentile(DISTINCT qty, 0.5) AS q FROM shop.orders",
     "SELECT count_if(paid) AS q FROM shop.orders",
     "SELECT string_agg(sku, ',') AS s FROM shop.orders",
     "SELECT string_agg(DISTINCT sku, ',' ORDER BY sku) AS s FROM shop.orders",

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from headwater.algebra.bag import Bag
 from headwater.model.errors import HeadwaterError
@@ -24,7 +24,7 @@ from headwater.runtime.commit.events import TableVersions
 from headwater.runtime.commit.folding import Rewritten
 from headwater.runtime.scheduling.families import Batch
 from headwater.runtime.scheduling.foreseen import in_two_parts
-from headwater.runtime.scheduling.managers import BatchWork
+from headwater.runtime.scheduling.work import Ahead, BatchWork
 from headwater.runtime.view import ManagedView, own_identities
 from headwater.warehouse.cuts import Cut, ViewState
 from headwater.warehouse.table import LogFile
@@ -210,16 +210,44 @@ class MemoryTables:
         return TableVersions(version, version if view.plan.auxiliary is not None else -1)
 
 
+class Counting(Protocol):
+    ahead: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class _Waved:
+    """A batch that waits for the groups that it builds on."""
+
+    computed: Computed
+    work: BatchWork
+
+    def finished(self) -> Written:
+        return self.computed.computed(self.work)
+
+    def dropped(self) -> None:
+        self.computed.counts.dropped += 1
+
+
 class Computed:
     """Computes batches, loads views and folds files, from the truth."""
 
-    def __init__(self, tables: MemoryTables, truth: Truth) -> None:
-        self._tables, self._truth = tables, truth
+    def __init__(self, tables: MemoryTables, truth: Truth, counts: Counting) -> None:
+        self._tables, self._truth, self.counts = tables, truth, counts
         self.late: Exception | None = None
         """What the next batch fails with, after its files are written."""
 
-    def __call__(self, work: BatchWork) -> Written:
+    def __call__(self, work: BatchWork) -> Written | Ahead:
+        if work.behind:
+            assert work.view.plan.auxiliary is not None
+            self.counts.ahead += 1
+            return _Waved(self, work)
+        return self.computed(work)
+
+    def computed(self, work: BatchWork) -> Written:
         view, batch = work.view, work.batch
+        if view.plan.auxiliary is not None and not view.periodic:
+            self._check_groups(view, batch)
         for parent in work.parents:
             there = self._read(parent, batch.hi, work.unwritten.get(parent.key))
             assert there == self._truth.view(parent.name, batch.hi), f"{view.name} reads {parent.name} at {batch.hi}"
@@ -229,6 +257,12 @@ class Computed:
             raise late
         self._tables.computed(view, written)
         return written
+
+    def _check_groups(self, view: ManagedView, batch: Batch) -> None:
+        """What an aggregation builds on, committed or not, is its state where the batch begins."""
+        rows = [entry for f in self._tables.ahead(view) for entry in self._tables.rows[f.name]]
+        groups, wanted = Bag.summed((row, count) for row, count, _ in rows), self._truth.view(view.name, batch.lo)
+        assert groups == wanted, f"{view.name} builds on {dict(groups.counts)}, not on its state at {batch.lo}"
 
     def _read(self, parent: ManagedView, hi: Seq, unwritten: Batch | None) -> Bag:
         """A parent at a batch's end: its files, and the journal where it is a copy that has not written all of it."""

@@ -53,6 +53,8 @@ class Dangers:
     unfit: float = 0.01
     away: float = 0.03
     crash: float = 0.004
+    asks: float = 1.0
+    """How often somebody wants something, of the times that somebody could."""
     hangs: frozenset[str] = frozenset()
     """Threads of these pools never come back, nor does anything fail there."""
 
@@ -66,6 +68,12 @@ class Counts:
     failures: int = 0
     transactions: int = 0
     states: int = 0
+    ahead: int = 0
+    """Batches that were begun before the one that they build on was computed."""
+    dropped: int = 0
+    """Of these, the ones that nobody finished, a crash aside."""
+    crashes_ahead: int = 0
+    """Crashes while there were some."""
 
     def plus(self, other: Counts) -> Counts:
         return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
@@ -76,6 +84,8 @@ class World:
     seed: int
     folder: Path
     dangers: Dangers = field(default_factory=Dangers)
+    among: tuple[ViewName, ...] = tuple(PLANS)
+    """The views that there may be."""
     counts: Counts = field(default_factory=Counts)
     done: list[str] = field(default_factory=list)
 
@@ -89,7 +99,7 @@ class World:
         self.config = Config(
             self.folder, self.sources, str(self.folder / "warehouse"), self.folder / "views",
             history=rng.choice((0, 5, 100_000)), batch_changes=rng.choice((2, 8, 1000)),
-            parallel=rng.choice((1, 2, 3)), managers=rng.choice((1, 3, 8)),
+            parallel=rng.choice((1, 2, 3) if len(self.among) == len(PLANS) else (2, 3)), managers=rng.choice((1, 3, 8)),
             sequencing=rng.choice(("dependency", "dependency", "sequential", "batched")),
         )  # fmt: skip
         self.storage = Storage(self.config.warehouse)
@@ -137,7 +147,7 @@ class World:
             self._advance()
         elif roll < 0.965:
             self.clock.now += self.random.choice((0.05, 0.3, 1.1, 6.0, 31.0))
-        else:
+        elif self.dangers.asks == 1.0 or self.random.random() < self.dangers.asks:
             self._ask()
 
     def _advance(self) -> None:
@@ -213,14 +223,14 @@ class World:
         self.done.append(f"somebody wants: {kind} {self.wanted}")
 
     def _some_views(self) -> list[ViewName]:
-        chosen = set(self.random.sample(list(PLANS), self.random.randint(1, 5)))
+        chosen = set(self.random.sample(self.among, self.random.randint(1, min(5, len(self.among)))))
         return _with_parents(chosen)
 
     # --------------------------------------------------------------------- run
 
     def _start(self) -> None:
         self.threads = Threads()
-        computed = self.computed = Computed(self.tables, self.truth)
+        computed = self.computed = Computed(self.tables, self.truth, self.counts)
         machinery = Machinery(
             storage=self.storage, compute=computed, loader=computed, compactor=computed, plan=_no_plan,
             tables=self.tables, cuts=self.cuts, cancel=lambda: None,
@@ -235,6 +245,8 @@ class World:
     def _crash(self) -> None:
         """The process is gone with everything in memory, and another one begins."""
         self.counts.crashes += 1
+        managers = self.engine._managers.all.values()
+        self.counts.crashes_ahead += any(job.ahead is not None for m in managers for job in m.jobs)
         self.done.append("killed")
         self.engine._lock.release()  # as the kernel would
         self.tables.crashed()
@@ -425,8 +437,14 @@ def _no_plan(*_: object) -> ViewPlan:
     raise AssertionError("plans are known here")
 
 
-def play(seed: int, folder: Path, events: int = 160, dangers: Dangers | None = None) -> Counts:
-    world = World(seed, folder, dangers or Dangers())
+def play(
+    seed: int,
+    folder: Path,
+    events: int = 160,
+    dangers: Dangers | None = None,
+    among: tuple[ViewName, ...] = tuple(PLANS),
+) -> Counts:
+    world = World(seed, folder, dangers or Dangers(), among)
     try:
         world.play(events)
     except BaseException as error:

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.kept import files
-from headwater.kept.contract import KEY
+from headwater.kept import files, places, ranks, runs
+from headwater.kept.contract import BELOW, KEY
 from headwater.kept.files import FilesKept
 from headwater.kept.heads import Ordered, heads
 from headwater.kept.memory import MemoryKept
@@ -38,6 +38,8 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(files, "SMALL_ROWS", request.param)
     monkeypatch.setattr(files, "FIRST", 2)
+    monkeypatch.setattr(places, "WHOLE", 0)
+    monkeypatch.setattr(ranks, "PIVOTS", 2)
     yield
     files._open.clear()
 
@@ -104,16 +106,98 @@ def _of(table: pa.Table, key: int, last: bool) -> list[str]:
     return [repr((row[value], row[COUNT])) for row in found]
 
 
+def history(kinds: list[str], rows: int, chance: random.Random) -> pa.Table:
+    """A changelog in which nothing goes that is not there, in any order of its rows."""
+    held: list[tuple[Any, ...]] = []
+    made: list[tuple[Any, ...]] = []
+    for n in range(rows):
+        if held and chance.random() < 0.4:
+            made.append((*held.pop(chance.randrange(len(held))), -1, n * 9 // rows))
+        else:
+            held.append(tuple(chance.choice(TYPES[kind][1]) for kind in kinds))
+            made.append((*held[-1], 1, n * 9 // rows))
+    chance.shuffle(made)
+    columns = zip(*made, strict=True) if made else [[] for _ in (*kinds, COUNT, SEQ)]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema(kinds), strict=True)], schema=schema(kinds))
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_places_hold_what_memory_finds_there(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of some places, and what lies below; the same where different keys have one hash."""
+    chance = random.Random(seed)
+    if seed % 2:
+        few = [(where, where.hashes) for where in (places, runs)]
+        for where, real in few:
+            monkeypatch.setattr(where, "hashes", lambda rows, real=real: real(rows) % 2)
+    kinds = [chance.choice(["whole", "text", "day"]), list(TYPES)[seed % len(TYPES)]]
+    log, at = history(kinds, chance.choice([0, 1, 60, 500]), chance), chance.choice([None, 4])
+    memory, stored = MemoryKept(log, at), kept_in_files(tmp_path, log, at, chance)
+    by = ["c0"] if seed % 5 else []
+    wanted = [chance.choice(TYPES[kinds[0]][1]) for _ in range(6)]  # some twice
+    keys = pa.table({"c0": pa.array(wanted, TYPES[kinds[0]][0])}).select(by)
+    low = np.array([chance.randrange(50) for _ in wanted])
+    high = low + np.array([chance.choice([0, 0, 3, 40]) for _ in wanted])
+    everything = memory.ranked(by, keys, "c1", low * 0, high * 0 + 10**6)
+    for _ in range(2):
+        asked, few_ = stored.ranked(by, keys, "c1", low, high), memory.ranked(by, keys, "c1", low, high)
+        assert {BELOW, COUNT, KEY, "c1"} == set(asked.column_names)
+        for key in range(len(wanted)):
+            some, least, every = (
+                [repr((r["c1"], r[COUNT], r[BELOW])) for r in rows.to_pylist() if r[KEY] == key]
+                for rows in (asked, few_, everything)
+            )
+            begin = every.index(some[0]) if some else 0
+            assert some == every[begin : begin + len(some)], "as they stand, none left out in between"
+            assert set(least) <= set(some)
+
+
+def test_a_key_that_is_not_there_has_no_places_though_another_has_its_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for where in (places, runs):
+        monkeypatch.setattr(where, "hashes", lambda rows: np.zeros(rows.num_rows, np.int64))
+    log = pa.table({"c0": [1, 1], "c1": [5, 6], COUNT: [1, 1], SEQ: [0, 0]})
+    stored = kept_in_files(tmp_path, log, None, random.Random(0))
+    keys = pa.table({"c0": pa.array([2, 1], pa.int64())})
+    assert stored.ranked(["c0"], keys, "c1", np.array([0, 0]), np.array([9, 9])).column(KEY).to_pylist() == [1, 1]
+
+
+def test_only_what_stands_around_a_place_is_read(tmp_path: Path) -> None:
+    many = 50_000
+    log = pa.table(
+        {
+            "c0": np.zeros(many, np.int64),
+            "c1": np.arange(many) * 7919 % many,
+            COUNT: np.ones(many, np.int64),
+            SEQ: np.zeros(many, int),
+        }
+    )
+    stored = kept_in_files(tmp_path, log, None, random.Random(0))
+    keys = pa.table({"c0": pa.array([0, 0], pa.int64())})
+    answer = stored.ranked(["c0"], keys, "c1", np.array([24_990, 7]), np.array([25_010, 7]))
+    assert answer.to_pydict() == {
+        KEY: [0] * 21 + [1],
+        "c1": [*range(24_990, 25_011), 7],
+        COUNT: [1] * 22,
+        BELOW: [*range(24_990, 25_011), 7],
+    }
+
+
 def test_a_copy_that_is_torn_is_made_again(tmp_path: Path) -> None:
     log = changelog(["whole", "text"], 50, random.Random(1))
     stored = kept_in_files(tmp_path, log, None, random.Random(1))
     keys = pa.table({"c0": pa.array([1, 7], pa.int64())})
-    before = rows(stored.found(["c0"], keys))
+    before, placed = rows(stored.found(["c0"], keys)), rows(_some(stored, keys))
     files._open.clear()
     for copy in (tmp_path / "_kept").glob("*") if (tmp_path / "_kept").exists() else ():
         copy.write_bytes(copy.read_bytes()[:100])
     assert rows(stored.found(["c0"], keys)) == before
+    assert rows(_some(stored, keys)) == placed
     assert not list(tmp_path.glob("_kept/*.tmp"))
+
+
+def _some(stored: FilesKept, keys: pa.Table) -> pa.Table:
+    return stored.ranked(["c0"], keys, "c1", np.array([0, 0]), np.array([9, 9]))
 
 
 def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
@@ -145,10 +229,11 @@ def test_what_replaces_a_file_is_indexed_as_it_was(tmp_path: Path, monkeypatch: 
     keys = pa.table({"c0": pa.array([1], pa.int64())})
     FilesKept(storage, log.schema, [old]).found(["c0"], keys)
     FilesKept(storage, log.schema, [old]).first(["c0"], keys, "c1", np.array([1]))
+    FilesKept(storage, log.schema, [old]).ranked(["c0"], keys, "c1", np.array([0]), np.array([0]))
     FilesKept(storage, log.schema, [new]).prepare([old])
     made = {path.name.partition(".")[2] for path in (tmp_path / "_kept").glob("new.*")}
     assert made == {path.name.partition(".")[2] for path in (tmp_path / "_kept").glob("old.*")}
-    assert len(made) == 3
+    assert len(made) == 4
 
 
 def test_copies_of_files_that_are_gone_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

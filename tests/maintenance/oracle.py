@@ -296,6 +296,8 @@ def _result_type(function: str, argument: pa.DataType) -> pa.DataType:
         return pa.int64()
     if function in ("min", "max"):
         return argument
+    if function.startswith("percentile"):
+        return pa.float64()
     if pa.types.is_decimal(argument):
         more = (10, 0) if function == "sum" else (4, 4)
         return pa.decimal128(min(38, argument.precision + more[0]), min(38, argument.scale + more[1]))

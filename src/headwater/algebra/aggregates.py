@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 
 from headwater.algebra.bag import Bag
 
-AggregateFunction = Literal["count", "sum", "avg", "min", "max"]
+AggregateFunction = Literal["count", "sum", "avg", "min", "max", "percentile", "percentile_disc"]
 
 Value = Any
 
@@ -32,6 +32,7 @@ class Keeps(Enum):
     COUNT = "how many there are"
     SUM = "their sum"
     VALUES = "each of them"
+    ORDER = "each of them, and its place among the others"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Held:
     total: int = 0
     smallest: Value = None
     largest: Value = None
+    between: tuple[Value, Value] = (None, None)
+    """The values at the two places that a percentile lies between."""
 
 
 class Summing(Protocol):
@@ -62,6 +65,51 @@ class Aggregate:
     keeps: Keeps
     finish: Callable[[Held, Summing], Value]
     reference: Callable[[Bag], Value]
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A place among ordered values: `at` is the part of them that lies before it. As Spark has it, to the last bit:
+    PERCENTILE lies between two values, PERCENTILE_DISC is one of them."""
+
+    at: float
+    descending: bool = False
+    discrete: bool = False
+
+    def ranks(self, count: int) -> tuple[int, int]:
+        """The places of the two values that it lies between, among so many (there are some) from the smallest on."""
+        if self.discrete:
+            first = second = max(1, math.ceil(count * self.at)) - 1
+        else:
+            position = (count - 1) * self.at
+            first, second = math.floor(position), math.ceil(position)
+        return (count - 1 - first, count - 1 - second) if self.descending else (first, second)
+
+    def value(self, count: int, between: tuple[Value, Value]) -> float:
+        """What it is, between these two values of so many."""
+        first, second = (float(value) for value in between)
+        if self.discrete or between[0] == between[1]:
+            return first
+        position = (count - 1) * self.at
+        return (math.ceil(position) - position) * first + (position - math.floor(position)) * second
+
+
+def percentile(quantile: Quantile) -> Aggregate:
+    """PERCENTILE, PERCENTILE_CONT, MEDIAN and PERCENTILE_DISC are places."""
+
+    def reference(values: Bag) -> Value:
+        ordered = sorted(values, key=lambda one: (one[0][0] != one[0][0], one[0][0]))  # NaN is the largest
+        spread = [row[0] for row, count in ordered for _ in range(count)]
+        return quantile.value(len(spread), _at(spread, quantile)) if spread else None
+
+    return Aggregate(
+        Keeps.ORDER, lambda held, _: quantile.value(held.count, held.between) if held.count > 0 else None, reference
+    )
+
+
+def _at(spread: list[Value], quantile: Quantile) -> tuple[Value, Value]:
+    first, second = quantile.ranks(len(spread))
+    return spread[first], spread[second]
 
 
 def _sum(values: Bag) -> Value:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from headwater.algebra.aggregates import AggregateFunction
+from headwater.algebra.aggregates import AggregateFunction, Quantile
 from headwater.algebra.dialect import column_of, over_core, spark_sql
 from headwater.algebra.functions import MAINTAINED, has_aggregate, is_aggregate
+from headwater.algebra.percentiles import percentile_call
 from headwater.algebra.query import Query
 from headwater.algebra.statements import ParsedView
 from headwater.algebra.view import AggregateCall, Aggregation, Output
@@ -47,7 +48,7 @@ class _Aggregation:
         self.query, self.parsed = query, parsed
         self.keys = list(dict.fromkeys(_core_sql(key) for key in query.keys or ()))
         self.arguments: list[str] = []
-        self.calls: dict[tuple[AggregateFunction, str | None, bool], str] = {}
+        self.calls: dict[tuple[AggregateFunction, str | None, bool, Quantile | None], str] = {}
 
     def value(self) -> Aggregation:
         outputs = tuple(Output(name, spark_sql(self._over_groups(tree))) for name, tree in self.query.outputs)
@@ -58,8 +59,8 @@ class _Aggregation:
             tuple(Output(f"key{i}", text) for i, text in enumerate(self.keys)),
             tuple(Output(f"arg{i}", text) for i, text in enumerate(self.arguments)),
             tuple(
-                AggregateCall(name, function, argument, distinct)
-                for (function, argument, distinct), name in self.calls.items()
+                AggregateCall(name, function, argument, distinct, quantile)
+                for (function, argument, distinct, quantile), name in self.calls.items()
             ),
             outputs,
             having,
@@ -83,7 +84,7 @@ class _Aggregation:
             text = spark_sql(over_core(node)) if isinstance(node, exp.Condition) else ""
             if text in self.keys:
                 return column_of(f"key{self.keys.index(text)}")
-        if isinstance(node, exp.Filter) or is_aggregate(node):
+        if isinstance(node, exp.Filter | exp.WithinGroup) or is_aggregate(node):
             return column_of(self._call(node))
         if isinstance(node, exp.Column):
             raise self.parsed.error(
@@ -98,10 +99,14 @@ class _Aggregation:
         if isinstance(node, exp.Filter):
             only = node.expression.this
             node = node.this
-        function = MAINTAINED.get(type(node))
+        percentile = percentile_call(node)
+        function = MAINTAINED.get(type(node)) if percentile is None else percentile.function
         if function is None:
-            raise self.parsed.error("FILTER stands only behind COUNT, SUM, AVG, MIN and MAX", "remove it", node)
-        argument, distinct = self._argument(node)
+            raise self.parsed.error(
+                "FILTER stands only behind COUNT, SUM, AVG, MIN, MAX and percentiles", "remove it", node
+            )
+        argument: exp.Expr | None
+        argument, distinct = self._argument(node) if percentile is None else (percentile.argument, False)
         for part in (argument, only):
             if part is not None and has_aggregate(part):
                 raise self.parsed.error(
@@ -113,6 +118,7 @@ class _Aggregation:
             function,
             None if argument is None else self._named(argument),
             distinct and function not in ("min", "max"),
+            None if percentile is None else percentile.quantile,
         )
         return self.calls.setdefault(key, f"agg{len(self.calls)}")
 

@@ -24,6 +24,8 @@ _UNDERSTOOD = (
 )
 _RENAMED = ("LISTAGG", "STRING_AGG", "GROUP_CONCAT")
 """sqlglot would call them all by one name; they are refused under the one that was written."""
+_CARRIED = ("PERCENTILE",)
+"""sqlglot would leave out the third argument."""
 
 
 MOST_LEVELS = "most_levels"
@@ -41,7 +43,7 @@ class ViewSql(Spark):
     class Parser(SparkParser):
         FUNCTIONS = {name: build for name, build in SparkParser.FUNCTIONS.items() if name in _UNDERSTOOD}  # noqa: RUF012
         FUNCTION_PARSERS = {  # noqa: RUF012
-            name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name not in _RENAMED
+            name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name not in (*_RENAMED, *_CARRIED)
         }
 
         def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:

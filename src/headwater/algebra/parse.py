@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import UnsupportedError
 
@@ -19,6 +20,7 @@ from headwater.algebra.dependencies import in_order, references
 from headwater.algebra.dialect import over_core, spark_sql
 from headwater.algebra.methods import check_shape, refuse_tree
 from headwater.algebra.names import Bound, Catalog, Names, Views
+from headwater.algebra.percentiles import is_number, percentiles
 from headwater.algebra.promise import KEPT_FOR, OPTIONS, Promise, promised, refusal
 from headwater.algebra.query import Query, check_names, resolve_query
 from headwater.algebra.refusals import check, is_block
@@ -44,6 +46,8 @@ def define(
     known = Names(parsed, catalog, Views(views, frozenset(names)))
     select, order = apart(parsed.select)
     if not isinstance(select, exp.Select) or not is_block(select):
+        return _tree(parsed, promise, known, views)
+    if not _continued(select, Names(parsed, catalog, known.views)):
         return _tree(parsed, promise, known, views)
     query = resolve_query(select, known)
     _check_promise(parsed, promise, known, views)
@@ -74,6 +78,20 @@ def define(
         raise parsed.error(f"cannot be said in Spark SQL: {error}", "use another function of Spark SQL") from None
     check_shape(parsed, promise.who, view, [bound.schema for bound in query.scope.bounds])
     return view
+
+
+def _continued(select: exp.Select, names: Names) -> bool:
+    """Whether the percentiles of a block are of numbers: only those are continued from what a group keeps."""
+    if not percentiles(select):
+        return True
+    resolved = resolve_query(select.copy(), names)
+    tables = {bound.alias: bound.schema for bound in resolved.scope.bounds}
+
+    def type_of(column: exp.Column) -> pa.DataType | None:
+        found = tables[column.table].column(column.name)
+        return None if found is None else found.type
+
+    return all(is_number(one.argument, type_of) for one in percentiles(resolved.select))
 
 
 def _check_promise(

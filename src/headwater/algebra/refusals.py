@@ -21,6 +21,7 @@ from headwater.algebra.functions import (
     function_name,
     is_aggregate,
 )
+from headwater.algebra.percentiles import percentile_call
 from headwater.algebra.statements import ParsedView
 from headwater.algebra.temporal import in_place, is_present, says_present
 from headwater.model.errors import ViewSqlError
@@ -62,7 +63,7 @@ _NODES: dict[type[exp.Expr], Refusal] = {
 _BLOCK = {"expressions", "from_", "joins", "where", "group", "having", "distinct"}
 _MORE: tuple[type[exp.Expr], ...] = (
     exp.Select, exp.SetOperation, exp.Values, exp.Lateral, exp.Unnest, exp.Window, exp.GroupingSets, exp.Rollup,
-    exp.Cube, exp.Dot, exp.Any, exp.All, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup, exp.Lambda,
+    exp.Cube, exp.Dot, exp.Any, exp.All, exp.IgnoreNulls, exp.RespectNulls, exp.Lambda,
 )  # fmt: skip
 """What a block does not have."""
 
@@ -127,7 +128,12 @@ def _is_plain(node: exp.Expr) -> bool:
     if isinstance(node, exp.Group):
         tuples = any(isinstance(item, exp.Tuple) for item in node.expressions)
         return not node.args.get("totals") and not node.args.get("all") and not tuples
+    within = node if isinstance(node, exp.WithinGroup) else node.parent
+    if isinstance(within, exp.WithinGroup):
+        return percentile_call(within) is not None
     if is_aggregate(node):
+        if percentile_call(node) is not None:
+            return True
         several = node.expressions or (isinstance(node.this, exp.Distinct) and len(node.this.expressions) != 1)
         return type(node) in MAINTAINED and not several
     return not (isinstance(node, exp.Func) and function_name(node) in (*GENERATORS, "grouping", "grouping_id"))

@@ -19,6 +19,7 @@ from headwater.algebra.conditions import pushed_conditions
 from headwater.algebra.dialect import said, spark_sql
 from headwater.algebra.functions import MAINTAINED
 from headwater.algebra.names import Names
+from headwater.algebra.percentiles import is_number, percentile_call
 from headwater.algebra.relations import (
     Aggregate,
     Expression,
@@ -64,7 +65,7 @@ def tree_view(query: exp.Expr, names: Names) -> TreeView:
     called = [name for name, _ in built.outputs]
     # Spark SQL has no ANY and ALL of queries, and the present is the clock's row
     as_written = context.exact and query.find(exp.Any, exp.All) is None and not says_present(query)
-    grouped = _grouping(root, built)
+    grouped = _grouping(root, built, context.types)
     core = root if grouped is None else grouped[0]
     if grouped is None:
         core, outputs = _without_outputs(root, built)
@@ -113,7 +114,7 @@ def _quoted(expression: Expression) -> Expression:
     return expression.copy().transform(quote)
 
 
-def _grouping(root: Relation, built: Built) -> tuple[Relation, Aggregation] | None:
+def _grouping(root: Relation, built: Built, types: Mapping[Name, pa.DataType]) -> tuple[Relation, Aggregation] | None:
     """γ at the root: what is grouped, and the aggregation, if every call can be continued from what a group keeps."""
     values: dict[Name, Expression] = {n: column(n) for _, n in built.outputs}
     having: list[Expression] = []
@@ -132,7 +133,7 @@ def _grouping(root: Relation, built: Built) -> tuple[Relation, Aggregation] | No
     arguments: list[str] = []
     calls: dict[Name, AggregateCall] = {}
     for name, expression in node.calls:
-        call = _call(expression, arguments, f"agg{len(calls)}")
+        call = _call(expression, arguments, f"agg{len(calls)}", types)
         if call is None:
             return None
         calls[name] = call
@@ -153,9 +154,15 @@ def _column(name: str) -> exp.Column:
     return exp.Column(this=exp.to_identifier(name, quoted=True))
 
 
-def _call(node: Expression, arguments: list[str], name: str) -> AggregateCall | None:
+def _call(node: Expression, arguments: list[str], name: str, types: Mapping[Name, pa.DataType]) -> AggregateCall | None:
     only = node.expression.this if isinstance(node, exp.Filter) else None
     bare = node.this if isinstance(node, exp.Filter) else node
+    percentile = percentile_call(bare)
+    if percentile is not None:
+        if not is_number(percentile.argument, lambda one: types.get(one.name)):
+            return None
+        argument = _named(percentile.argument, only, arguments)
+        return AggregateCall(name, percentile.function, argument, quantile=percentile.quantile)
     function = MAINTAINED.get(type(bare))
     if function is None or bare.expressions:
         return None
@@ -165,16 +172,20 @@ def _call(node: Expression, arguments: list[str], name: str) -> AggregateCall | 
             return None
         argument = argument.expressions[0]
     counts_rows = function == "count" and not distinct and isinstance(argument, exp.Star | exp.Literal)
-    if counts_rows:
-        argument = None if only is None else exp.Literal.number(1)
+    if counts_rows and only is None:
+        return AggregateCall(name, function)
+    found = _named(exp.Literal.number(1) if counts_rows else argument, only, arguments)
+    return AggregateCall(name, function, found, distinct and function not in ("min", "max"))
+
+
+def _named(argument: Expression, only: Expression | None, arguments: list[str]) -> str:
+    """The name of an argument, NULL where FILTER leaves a row out."""
     if only is not None:
         argument = exp.Case().when(only.copy(), argument.copy())
-    if argument is None:
-        return AggregateCall(name, function)
     text = spark_sql(_quoted(argument))
     if text not in arguments:
         arguments.append(text)
-    return AggregateCall(name, function, f"arg{arguments.index(text)}", distinct and function not in ("min", "max"))
+    return f"arg{arguments.index(text)}"
 
 
 def _as_written(query: exp.Expr, names: Names) -> str:

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from headwater.algebra.aggregates import AGGREGATES, Aggregate, AggregateFunction
+from headwater.algebra.aggregates import AGGREGATES, Aggregate, AggregateFunction, Quantile, percentile
 from headwater.algebra.relations import Relation
 from headwater.model.chain import Chain
 from headwater.model.conditions import Condition
@@ -66,16 +66,27 @@ class Output:
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """`function([DISTINCT] argument)`; `argument` names one of the aggregation's arguments, None for COUNT(*)."""
+    """`function([DISTINCT] argument)`; `argument` names one of the aggregation's arguments, None for COUNT(*).
+    `quantile`: which of the ordered values a percentile is."""
 
     name: str
     function: AggregateFunction
     argument: str | None = None
     distinct: bool = False
+    quantile: Quantile | None = None
 
     @property
     def aggregate(self) -> Aggregate:
-        return AGGREGATES[self.function]
+        return AGGREGATES[self.function] if self.quantile is None else percentile(self.quantile)
+
+    @property
+    def sql(self) -> str:
+        """In Spark SQL, over its argument's name."""
+        argument = "*" if self.argument is None else quoted(self.argument)
+        if self.quantile is None:
+            return f"{self.function}({'DISTINCT ' if self.distinct else ''}{argument})"
+        name, down = "disc" if self.quantile.discrete else "cont", " DESC" if self.quantile.descending else ""
+        return f"percentile_{name}({self.quantile.at!r}D) WITHIN GROUP (ORDER BY {argument}{down})"
 
 
 @dataclass(frozen=True)

@@ -3,5 +3,6 @@
 contract    what a kept relation answers
 memory      by looking at every row: the definition
 runs        a file of rows and its indexes, memory-mapped
+ranks       partial counts of an index in order; the value at a place, found over several runs
 files       a changelog table's files, each with the indexes that were needed of it
 """

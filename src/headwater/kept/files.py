@@ -25,7 +25,9 @@ import pyarrow.parquet as pq
 
 from headwater.kept.contract import KEY, Ints
 from headwater.kept.engine import hashes, matched, speaking
-from headwater.kept.runs import Index, Indexed, Ranges, indexed, indexes, opened
+from headwater.kept.memory import with_below
+from headwater.kept.places import values_at
+from headwater.kept.runs import Index, Indexed, Ranges, indexed, indexes, opened, places_of
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.storage import Storage
 
@@ -62,7 +64,7 @@ class FilesKept:
         numbers = np.unique(hashes(wanted))
         parts = []
         for run in self._runs(Index(tuple(by))):
-            at = _places(run.ranges(numbers)) if by else np.arange(len(run.places))
+            at = places_of(run.ranges(numbers)) if by else np.arange(len(run.places))
             if len(at):
                 parts.append(run.take(at, read))
         rows = self._seen(parts, read)
@@ -89,6 +91,21 @@ class FilesKept:
             asked, size = asked[~done], size * 4
         return pa.concat_tables([part.select([KEY, value, COUNT]).cast(result[0].schema) for part in result])
 
+    def ranked(self, by: Sequence[str], keys: pa.Table, value: str, low: Ints, high: Ints) -> pa.Table:
+        wanted, index = self._keys(by, keys), Index(tuple(by), value, ranked=True)
+        runs = [self._until(run, index) for run in self._runs(index)]
+        read, before = values_at(runs, index, wanted, (np.asarray(low), np.asarray(high)))
+        schema = pa.schema([(KEY, pa.int64()), (value, self._schema.field(value).type), (COUNT, pa.int64())])
+        return with_below(
+            consolidate(pa.concat_tables([schema.empty_table(), *(r.cast(schema) for r in read)])), before
+        )
+
+    def _until(self, run: Indexed, index: Index) -> Indexed:
+        """Counts over a run are of all of it; where some of it is of later transactions, it is counted again."""
+        if self._at is None or not run.rows.num_rows or pc.max(run.rows.column(SEQ)).as_py() <= self._at:
+            return run
+        return indexed(self._of_state(run.rows), index)
+
     def _end(
         self, run: Indexed, ranges: Ranges, asked: Ints, columns: Sequence[str], how: tuple[int, Ints, bool]
     ) -> pa.Table:
@@ -97,7 +114,7 @@ class FilesKept:
         low, high = ranges.low, ranges.high
         some = Ranges(np.maximum(low, high - size), high) if last else Ranges(low, np.minimum(high, low + size))
         of = np.repeat(np.arange(len(asked)), some.high - some.low)
-        rows = run.take(_places(some), [*columns, COUNT, SEQ])
+        rows = run.take(places_of(some), [*columns, COUNT, SEQ])
         whole = (high - low) <= size
         return (
             rows.append_column(KEY, pa.array(asked[of]))
@@ -216,11 +233,3 @@ class FilesKept:
 
 def _name(path: str) -> str:
     return os.path.basename(path).removesuffix(".parquet")
-
-
-def _places(ranges: Ranges) -> Ints:
-    """All places of the ranges, one range after the other."""
-    lengths = ranges.high - ranges.low
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.asarray(np.arange(total) + np.repeat(ranges.low - (ends - lengths), lengths), np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.kept.contract import KEY, Ints
+from headwater.kept.contract import BELOW, KEY, Ints
 from headwater.kept.engine import matched, ordered
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
 
@@ -35,6 +35,25 @@ class MemoryKept:
         key = rows.column(KEY).to_numpy()
         place = np.arange(len(key)) - np.searchsorted(key, key)
         return rows.filter(pa.array(place < np.asarray(number)[key]))
+
+    def ranked(self, by: Sequence[str], keys: pa.Table, value: str, low: Ints, high: Ints) -> pa.Table:
+        """No more of them than wanted."""
+        places, numbers = matched(self._state.select(by), keys)
+        rows = self._state.select([value, COUNT]).take(places).add_column(0, KEY, numbers)
+        rows = with_below(consolidate(rows.filter(pc.is_valid(rows.column(value)))), np.zeros(keys.num_rows, np.int64))
+        key, below, count = (rows.column(name).to_numpy() for name in (KEY, BELOW, COUNT))
+        return rows.filter(pa.array((below + count > low[key]) & (below <= high[key])))
+
+
+def with_below(rows: pa.Table, before: Ints) -> pa.Table:
+    """Values of keys with their counts, in order, each with what lies below it; `before` lies below the first."""
+    value = next(name for name in rows.column_names if name not in (KEY, COUNT))
+    rows = rows.take(ordered(rows, [(KEY, False, False), (value, False, False)]))
+    key, count = rows.column(KEY).to_numpy(), rows.column(COUNT).to_numpy()
+    ahead = np.cumsum(count) - count
+    first = np.searchsorted(key, key) if len(key) else np.zeros(0, np.int64)
+    below = before[key] + ahead - ahead[first]
+    return rows.append_column(BELOW, pa.array(below, pa.int64()))
 
 
 def nothing(schema: pa.Schema) -> MemoryKept:

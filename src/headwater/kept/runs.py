@@ -2,6 +2,7 @@
 
     NAME.rows               the rows, as one Arrow file
     NAME.INDEX.index        (h, row) sorted by the hash of the key, then by the order that rows of one key have
+    NAME.INDEX.ranks        the same with (code, sum) of the value that orders them (`ranks`)
 
 A lookup is a binary search of hashes; what is found is compared with the key itself. Both files are made aside and get
 their name when they are complete, and they are only copies: who finds one torn or of another version makes it again.
@@ -24,24 +25,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.kept.contract import Ints
-from headwater.kept.engine import VERSION, hashes
+from headwater.kept.engine import VERSION, hashes, speaking
+from headwater.kept.ranks import Ranks, codes
+from headwater.model.changelog import COUNT
 
 log = logging.getLogger(__name__)
 
-_HASH, _ROW, _SPEC = "h", "row", "index"
+_HASH, _ROW, _CODE, _SUM, _SPEC, _SHARED = "h", "row", "code", "sum", "index", "shared"
 
 
 @dataclass(frozen=True)
 class Index:
-    """Rows are found by some columns; those of one key stand in the `order` of a column, without the NULLs."""
+    """Rows are found by some columns; those of one key stand in the `order` of a column, without the NULLs. `ranked`:
+    with what they count together up to each place."""
 
     by: tuple[str, ...]
     order: str = ""
+    ranked: bool = False
 
     @property
     def name(self) -> str:
         text = "\0".join([VERSION, self.order, *self.by])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.{'ranks' if self.ranked else 'index'}"
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,13 @@ class Ranges:
 
 @dataclass(frozen=True)
 class Indexed:
-    """One index of a run."""
+    """One index of a run. `shared` are hashes that several keys have."""
 
     rows: pa.Table
     hashes: Ints
     places: Ints
+    ranks: Ranks | None = None
+    shared: frozenset[int] = frozenset()
 
     def ranges(self, wanted: Ints) -> Ranges:
         return Ranges(np.searchsorted(self.hashes, wanted, "left"), np.searchsorted(self.hashes, wanted, "right"))
@@ -68,6 +75,14 @@ class Indexed:
         return self.rows.select(columns).take(pa.array(self.places[at]))
 
 
+def places_of(ranges: Ranges) -> Ints:
+    """All places of the ranges, one range after the other."""
+    lengths = ranges.high - ranges.low
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.asarray(np.arange(total) + np.repeat(ranges.low - (ends - lengths), lengths), np.int64)
+
+
 def opened(folder: Path, name: str, index: Index, read: Callable[[], pa.Table]) -> Indexed:
     """An index of the rows that `read` returns, made if it is not there."""
     rows = _mapped(folder / f"{name}.rows")
@@ -75,7 +90,7 @@ def opened(folder: Path, name: str, index: Index, read: Callable[[], pa.Table]) 
         rows = read().combine_chunks()
         _write(folder / f"{name}.rows", rows)
         rows = _mapped(folder / f"{name}.rows") or rows
-    path = folder / f"{name}.{index.name}.index"
+    path = folder / f"{name}.{index.name}"
     entries = _mapped(path)
     if entries is None:
         entries = _entries(rows, index)
@@ -86,11 +101,11 @@ def opened(folder: Path, name: str, index: Index, read: Callable[[], pa.Table]) 
 def indexes(folder: Path, name: str) -> list[Index]:
     """Those that there are of some rows."""
     found = []
-    for path in folder.glob(f"{name}.*.index"):
+    for path in (*folder.glob(f"{name}.*.index"), *folder.glob(f"{name}.*.ranks")):
         entries = _mapped(path)
         if entries is not None:
             by, order = json.loads((entries.schema.metadata or {})[_SPEC.encode()])
-            found.append(Index(tuple(by), order))
+            found.append(Index(tuple(by), order, path.suffix == ".ranks"))
     return found
 
 
@@ -101,7 +116,11 @@ def indexed(rows: pa.Table, index: Index) -> Indexed:
 
 
 def _indexed(rows: pa.Table, entries: pa.Table) -> Indexed:
-    return Indexed(rows, _numbers(entries.column(_HASH)), _numbers(entries.column(_ROW)))
+    found, places = (_numbers(entries.column(name)) for name in (_HASH, _ROW))
+    if _CODE not in entries.column_names:
+        return Indexed(rows, found, places)
+    shared = frozenset(json.loads((entries.schema.metadata or {})[_SHARED.encode()]))
+    return Indexed(rows, found, places, Ranks(*(_numbers(entries.column(name)) for name in (_CODE, _SUM))), shared)
 
 
 def _entries(rows: pa.Table, index: Index) -> pa.Table:
@@ -114,7 +133,26 @@ def _entries(rows: pa.Table, index: Index) -> pa.Table:
     else:
         places = np.argsort(found, kind="stable")
     said = {_SPEC: json.dumps([index.by, index.order])}
-    return pa.table({_HASH: found[places], _ROW: places.astype(np.int64)}).replace_schema_metadata(said)
+    entries = {_HASH: found[places], _ROW: places.astype(np.int64)}
+    if index.ranked:
+        ordered = rows.select([index.order, COUNT]).take(pa.array(places)).combine_chunks()
+        entries[_CODE] = np.concatenate([_NONE, *(codes(chunk) for chunk in ordered.column(index.order).chunks)])
+        entries[_SUM] = np.cumsum(_numbers(ordered.column(COUNT)))
+        said[_SHARED] = json.dumps(_shared(rows.select(index.by), found))
+    return pa.table(entries).replace_schema_metadata(said)
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _shared(keys: pa.Table, found: Ints) -> list[int]:
+    """The hashes that different keys have."""
+    names = [f"c{i}" for i in range(keys.num_columns)]
+    if not names:
+        return []
+    with speaking(k_=keys.rename_columns(names).append_column("h", pa.array(found))) as here:
+        twice = f"SELECT h FROM (SELECT DISTINCT h, {', '.join(names)} FROM k_) GROUP BY h HAVING COUNT(*) > 1"
+        return [int(h) for h in here.sql(twice).to_arrow_table().column("h").to_pylist()]
 
 
 def _numbers(column: pa.ChunkedArray) -> Ints:

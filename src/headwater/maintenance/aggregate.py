@@ -5,12 +5,13 @@ For every group g that a batch touches, in every transaction s that touches it:
     ΔV(s) = − row(g, s−1) + row(g, s)           where row(g, s) is absent if the group is empty at s
 
 What a group needs to be continued later is kept (`groups`), and found by key: the accumulators of the groups that the
-batch touches, the counts of the values that it touches, and beside those the smallest and the largest value.
+batch touches, the counts of the values that it touches, beside those the smallest and the largest value, and those
+around percentiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.algebra.aggregates import Held, Keeps
+from headwater.algebra.aggregates import Held, Keeps, Quantile
 from headwater.algebra.view import AggregateCall, Aggregation
 from headwater.kept.contract import Kept
 from headwater.maintenance.exact import Sum, sum_of
@@ -40,6 +41,7 @@ from headwater.maintenance.groups import (
     valued,
 )
 from headwater.maintenance.keys import Ints
+from headwater.maintenance.percentiles import Counts, loaded_places, places
 from headwater.model.changelog import COUNT, SEQ, consolidate, one_zero
 from headwater.model.errors import ValueUnfit
 
@@ -168,8 +170,10 @@ class _Tallies:
         """The call's value after and before every run."""
         if call.argument is None:
             return pa.array(self.rows.after, wanted), pa.array(self.rows.before, wanted)
-        if call.argument in self._valued and (call.distinct or call.aggregate.keeps is Keeps.VALUES):
-            return self._of_values(call, wanted)
+        if call.quantile is not None:
+            return self._shown(call, wanted, *self._placed(call.quantile, self._valued[call.argument]))
+        if call.distinct or call.aggregate.keeps is Keeps.VALUES:
+            return self._shown(call, wanted, *self._values(self._valued[call.argument]))
         there = self._present[call.argument]
         if call.aggregate.keeps is Keeps.COUNT:
             return pa.array(there.after, wanted), pa.array(there.before, wanted)
@@ -224,9 +228,10 @@ class _Tallies:
     def _how(self, argument: str, shown: pa.DataType | None = None) -> Sum:
         return sum_of(self._types[argument], shown)
 
-    def _of_values(self, call: AggregateCall, wanted: pa.DataType) -> tuple[pa.Array, pa.Array]:
-        assert call.argument is not None
-        before, after = self._values(self._valued[call.argument])
+    def _shown(
+        self, call: AggregateCall, wanted: pa.DataType, before: Mapping[int, Held], after: Sequence[Held]
+    ) -> tuple[pa.Array, pa.Array]:
+        """The call's value after and before every run, of what is held before the batch and after every run."""
         finish = self._finish(call, wanted)
         now = [finish(held) for held in after]
         previous = [
@@ -255,6 +260,16 @@ class _Tallies:
                 (counts, ends), self._before.held(one), events, self._runs.group, whole, universe
             )
         return self._seen[one.argument]
+
+    def _placed(self, quantile: Quantile, one: Valued) -> tuple[dict[int, Held], list[Held]]:
+        """What a quantile lies between in every group before the batch, and after every run."""
+        column, there, runs = self._delta.column(one.argument), self._present[one.argument], self._runs
+        events = Values(runs.row_run, column, self._count)
+        if self._before.nothing and runs.once:
+            after = loaded_places(quantile, events, there.after, ascending([column]))
+            return dict.fromkeys(range(len(runs.group)), Held(0)), after
+        counts = Counts(runs.group, runs.first_of_group, there.before, there.after)
+        return places(quantile, events, counts, lambda low, high: self._before.placed(one, low, high))
 
     def _loaded(self, one: Valued, column: pa.ChunkedArray) -> tuple[dict[int, Held], list[Held]]:
         universe = ascending([column])

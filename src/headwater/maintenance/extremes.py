@@ -90,12 +90,12 @@ def extremes(
     values = universe.to_pylist()
     groups = {int(g): _Group(alive=held[g].count, total=held[g].total) for g in np.unique(run_group)}
     weigh = whole if whole is not None else [0] * len(values)
-    runs = _ranked(events, universe)
+    runs = ranked(events, universe)
     touched = {(int(run_group[r]), int(v)) for r, v in zip(runs[0], runs[1], strict=True)}
     counts, ends = state
-    for g, rank, count in zip(*_ranked(counts, universe), strict=True):
+    for g, rank, count in zip(*ranked(counts, universe), strict=True):
         groups[int(g)].begin(int(rank), int(count))
-    for g, rank, _ in zip(*_ranked(ends, universe), strict=True):
+    for g, rank, _ in zip(*ranked(ends, universe), strict=True):
         if (int(g), int(rank)) not in touched:
             group = groups[int(g)]
             group.stable = [min([int(rank), *group.stable]), max([int(rank), *group.stable])]
@@ -113,7 +113,7 @@ def extremes(
 
 def loaded(values: Values, groups: int, whole: Sequence[int] | None, universe: pa.Array) -> list[Held]:
     """The values of groups of which nothing was there before, after the one transaction that made them."""
-    group, rank, count = _ranked(values, universe)
+    group, rank, count = ranked(values, universe)
     group, rank = group[count > 0], rank[count > 0]
     if not len(group):
         return [Held(0)] * groups
@@ -139,7 +139,7 @@ def ascending(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     return distinct.take(pc.sort_indices(distinct))
 
 
-def _ranked(rows: Values, universe: pa.Array) -> tuple[Ints, Ints, Ints]:
+def ranked(rows: Values, universe: pa.Array) -> tuple[Ints, Ints, Ints]:
     """(of, rank of value, count) without NULL values, equal ones summed, in order of `of`."""
     rank = pc.index_in(rows.value, value_set=universe)
     table = pa.table({_RUN: rows.of, _VALUE: rank, COUNT: rows.count}).drop_null()

@@ -1,7 +1,8 @@
 """What the groups of an aggregation keep: an *auxiliary view*, itself a changelog.
 
     part 0   (key…, rows, per argument: how many, sum, how many distinct ones, their sum)     one row per group
-    part i   (key…, value)              the values of the i-th argument of which each must be known: MIN, MAX, DISTINCT
+    part i   (key…, value)              the values of the i-th argument of which each must be known: MIN, MAX, DISTINCT,
+                                        percentiles
 
 Where sums are enough there is no other part than 0, and no column to tell parts apart.
 
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 
 from headwater.algebra.aggregates import Held, Keeps
 from headwater.algebra.view import AggregateCall, Aggregation
-from headwater.kept.contract import KEY, Kept
+from headwater.kept.contract import BELOW, KEY, Kept
 from headwater.kept.engine import matched
 from headwater.maintenance.extremes import Values
 from headwater.maintenance.keys import Ints
@@ -86,7 +87,7 @@ def valued(aggregation: Aggregation) -> dict[str, Valued]:
 
 
 def _over_values(call: AggregateCall) -> bool:
-    return call.distinct or call.aggregate.keeps is Keeps.VALUES
+    return call.distinct or call.aggregate.keeps in (Keeps.VALUES, Keeps.ORDER)
 
 
 def arguments(aggregation: Aggregation) -> list[str]:
@@ -194,6 +195,16 @@ class Before:
         wanted, groups = np.bincount(numbers, minlength=self._number) + 1, self._keyed(one.part)
         rows = pa.concat_tables([self._kept.first(self._by, groups, argument, wanted, last) for last in (False, True)])
         return counts, Values(rows.column(KEY).to_numpy(), rows.column(argument), rows.column(COUNT).to_numpy())
+
+    def placed(self, one: Valued, low: Ints, high: Ints) -> tuple[Values, Ints]:
+        """The values of each group at the places from `low` to `high`, in order, and how many lie below each."""
+        argument = one.argument
+        if self.nothing:
+            none = np.zeros(0, np.int64)
+            return Values(none, pa.chunked_array([], self._schema.field(argument).type), none), none
+        rows = self._kept.ranked(self._by, self._keyed(one.part), argument, low, high)
+        of, count, below = (rows.column(name).to_numpy() for name in (KEY, COUNT, BELOW))
+        return Values(of, rows.column(argument), count), below
 
 
 def value_changes(one: Valued, aggregation: Aggregation, types: Types, delta: pa.Table) -> pa.Table:

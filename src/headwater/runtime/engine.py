@@ -199,7 +199,8 @@ class Engine:
         if how.replace:  # it is to be as views/ says, whatever it takes
             for name in halted:
                 del found.kept[name]
-        wanted = [n for n in plans if n not in found.kept and (how.heal or how.replace or n not in cut.views)]
+        again = how.heal or how.replace
+        wanted = [n for n in plans if n not in found.kept and (again or n not in cut.views or n in found.outgrown)]
         drop = [name for name in cut.views if name not in plans and name not in how.unresolved]
         change = BuildUnderWay([plans[n] for n in wanted], drop)
         for name, view in found.kept.items():

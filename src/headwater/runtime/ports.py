@@ -13,7 +13,7 @@ from headwater.runtime.commit.chores import Compactor
 from headwater.runtime.commit.ledger import Ledger
 from headwater.runtime.commit.tables import Tables
 from headwater.runtime.project.plan import PlanView
-from headwater.runtime.scheduling.managers import Compute
+from headwater.runtime.scheduling.work import Compute
 from headwater.runtime.threads import pool
 from headwater.storage import Storage
 from headwater.warehouse.cuts import CutLog

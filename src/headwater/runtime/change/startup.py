@@ -25,6 +25,7 @@ from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, ViewState
 
 CAPTURE_RENEWED = "its capture was removed and installed anew, what happened in between is unknown"
+OUTGROWN = "an earlier version did not keep of its groups what this one goes on from"
 ANOTHER = "a column it reads has another type or another place in its table now"
 
 
@@ -52,13 +53,15 @@ class Beginning:
 @dataclass(frozen=True)
 class Surveyed:
     """The last cut beside the sources as they are. `kept` views can go on (those halted for a reason that may be
-    corrected among them), `lost` ones cannot."""
+    corrected among them), `lost` ones cannot. Of these the `outgrown` are loaded again without being asked: it is this
+    version that needs more of them."""
 
     cut: Cut
     sources: Mapping[SourceName, SourceFound]
     generations: Mapping[SourceName, str]
     kept: dict[ViewName, ManagedView] = field(default_factory=dict)
     lost: dict[ViewName, Halt] = field(default_factory=dict)
+    outgrown: set[ViewName] = field(default_factory=set)
 
 
 class Survey:
@@ -76,7 +79,7 @@ class Survey:
         self._sort_out(found, plans)
         if not how.replace:
             others = [n for n, p in plans.items() if n in cut.views and cut.views[n].fingerprint != p.fingerprint]
-            found.lost.update({name: Halt(ANOTHER, MEND) for name in others})
+            found.lost.update({name: Halt(ANOTHER, MEND) for name in others if name not in found.outgrown})
         return found
 
     def _look(self, sources: Iterable[SourceName]) -> dict[SourceName, SourceFound]:
@@ -97,6 +100,10 @@ class Survey:
         first = self._journal.segments[0].lo if self._journal.segments else Seq(0)
         for name, plan in plans.items():  # parents come first
             state = found.cut.views.get(name)
+            if state is not None and _outgrown(state, plan, found.outgrown):
+                found.outgrown.add(name)
+                lost[name] = Halt(OUTGROWN, "'headwater apply' loads it again")
+                continue
             if state is None or state.fingerprint != plan.fingerprint:
                 continue
             identities = self._identities(state, plan)
@@ -142,6 +149,13 @@ class Survey:
             if source not in lost and found.cut.generations.get(source, generation) != generation:
                 lost[source] = Halt(CAPTURE_RENEWED)
         return lost
+
+
+def _outgrown(state: ViewState, plan: ViewPlan, others: Collection[ViewName]) -> bool:
+    """Whether a view has no auxiliary view, and needs one now; or it reads one that has none."""
+    if state.state != "live":
+        return False
+    return (state.auxiliary < 0 and plan.auxiliary is not None) or any(p in others for p in plan.view.parents)
 
 
 def _broken(view: Watched, found: Mapping[SourceName, SourceFound]) -> Halt | None:

@@ -13,10 +13,11 @@ from headwater.model.consistency import Level
 from headwater.model.names import TableName, view_table
 from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
+from headwater.runtime.compute.ahead import GroupsLater, RowsHere, RowsInSpark
 from headwater.runtime.compute.answers import Wider
 from headwater.runtime.compute.culprit import blamed
 from headwater.runtime.compute.failures import ComputationFailed, translated_errors
-from headwater.runtime.compute.here import Desks, fits_here, run_here
+from headwater.runtime.compute.here import Desks, fits_here, run_here, waved_here
 from headwater.runtime.compute.jobs import run_wave
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.recompute import Refresh, recompute
@@ -28,7 +29,7 @@ from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.scheduling.families import Batch
 from headwater.runtime.scheduling.foreseen import in_two_parts
-from headwater.runtime.scheduling.managers import BatchWork
+from headwater.runtime.scheduling.work import Ahead, BatchWork
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.view import ManagedView
 from headwater.warehouse.layout import log_folder
@@ -54,29 +55,52 @@ class SparkCompute:
     def close(self) -> None:
         self._desks.close()
 
-    def __call__(self, work: BatchWork) -> Written:
+    def __call__(self, work: BatchWork) -> Written | Ahead:
         with self._living.using() as spark:
-            return self._compute(spark, work)
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(work.view.name))
+            if work.behind:
+                return self._begun(spark, work)
+            return self._noted(work.view, self._compute(spark, work))
 
     def _compute(self, spark: SparkSession, work: BatchWork) -> Written:
         view, batch = work.view, work.batch
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(view.name))
-        parents = {view_table(p.name): self._parent(p, batch, work.unwritten.get(p.key)) for p in work.parents}
         if view.periodic:
-            written = recompute(
-                spark, self._catalog.another(), self._config, self._tables, Refresh(view, batch, parents)
-            )
-        else:
-            wave = self._wave(view, batch, parents, spark.sparkContext.defaultParallelism)
-            wave = replace(wave, wider=self._wider(view, work.beside))
-            target, groups = log_target(self._tables, view, str(batch)), aggregation(self._tables, view, batch.hi)
-            try:
-                written = self._here(view, wave, target, groups) or self._job(spark, view, wave, target, groups)
-            except ComputationFailed as error:
-                raise blamed(error, spark, view.plan, wave) from error
+            refresh = Refresh(view, batch, self._parents(work))
+            return recompute(spark, self._catalog.another(), self._config, self._tables, refresh)
+        wave = self._waved(spark, work)
+        target, groups = log_target(self._tables, view, str(batch)), aggregation(self._tables, view, batch.hi)
+        try:
+            return self._here(view, wave, target, groups) or self._job(spark, view, wave, target, groups)
+        except ComputationFailed as error:
+            raise blamed(error, spark, view.plan, wave) from error
+
+    def _begun(self, spark: SparkSession, work: BatchWork) -> Ahead:
+        """A batch whose groups cannot be told yet: the core's changes, which take nearly all of the time."""
+        view, wave = work.view, self._waved(spark, work)
+        groups = aggregation(self._tables, view, work.batch.hi)
+        finish = GroupsLater(self._living, self._tables, view, work.batch, self._noted)
+        try:
+            if fits_here(view.plan, wave, groups):
+                with self._desks.taken() as lane:
+                    found = waved_here(view.plan, replace(wave, lane=lane))
+                if found is not None:
+                    return RowsHere(finish, *found)
+                self._large.add(view.key)
+            return RowsInSpark.of(finish, spark, wave)
+        except ComputationFailed as error:
+            raise blamed(error, spark, view.plan, wave) from error
+
+    def _noted(self, view: ManagedView, written: Written) -> Written:
         self._tables.computed(view, written)
         reached(Step.COMPUTED)
         return written
+
+    def _parents(self, work: BatchWork) -> dict[TableName, ParentFiles]:
+        return {view_table(p.name): self._parent(p, work.batch, work.unwritten.get(p.key)) for p in work.parents}
+
+    def _waved(self, spark: SparkSession, work: BatchWork) -> WaveWork:
+        wave = self._wave(work.view, work.batch, self._parents(work), spark.sparkContext.defaultParallelism)
+        return replace(wave, wider=self._wider(work.view, work.beside))
 
     def _here(self, view: ManagedView, wave: WaveWork, target: Target, groups: AggregateWork | None) -> Written | None:
         if not fits_here(view.plan, wave, groups):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from headwater.algebra.methods import WAVE
 from headwater.algebra.view import Aggregation, is_copy, plain, quoted
 from headwater.model.changelog import COUNT, SEQ, one_zero
-from headwater.model.written import Written
+from headwater.model.written import Tally, Written
 from headwater.runtime.compute.failures import TooMuch, failures_here
 from headwater.runtime.compute.tasks import (
     DESK,
@@ -81,17 +81,28 @@ def fits_here(plan: ViewPlan, work: WaveWork, groups: AggregateWork | None) -> b
 
 def run_here(plan: ViewPlan, work: WaveWork, target: Target, groups: AggregateWork | None) -> Written | None:
     """Compute one batch of one view that fits, and write the files of its change. None: it meets too much."""
+    found = waved_here(plan, work)
+    return None if found is None else finished_here(*found, target, groups)
+
+
+def waved_here(plan: ViewPlan, work: WaveWork) -> tuple[pa.Table, Tally] | None:
+    """A batch that fits, up to its groups: the view's columns, or its keys and arguments. None: it meets too much."""
     direct = plain(plan.view)
     assert direct is not None
     try:
         with failures_here():
             core, cost = core_changes(replace(work, parts=1, most=MOST_ROWS))
-            rows = _renamed(core, {**direct, COUNT: COUNT, SEQ: SEQ})
-            if groups is None:
-                return written(list(write_rows(target, rows.to_batches())), asdict(cost))
-            return written(list(_grouped(rows, groups, target)), asdict(cost))
+            return _renamed(core, {**direct, COUNT: COUNT, SEQ: SEQ}), cost
     except TooMuch:
         return None
+
+
+def finished_here(rows: pa.Table, cost: Tally, target: Target, groups: AggregateWork | None) -> Written:
+    """The rest of it: the files of its change."""
+    with failures_here():
+        if groups is None:
+            return written(list(write_rows(target, rows.to_batches())), asdict(cost))
+        return written(list(_grouped(rows, groups, target)), asdict(cost))
 
 
 def _plain_groups(aggregation: Aggregation) -> dict[str, str] | None:

@@ -58,9 +58,8 @@ def run_wave(
 ) -> Written:
     """Compute one batch of one view and write the files of its change."""
     direct = plain(plan.view)
-    tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
-    tasks = spark.range(0, 1, 1, 1)
     if groups is None and direct is not None:
+        tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
 
         @carries_errors
         def compute_and_write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -69,7 +68,14 @@ def run_wave(
                 tally.add(asdict(cost))
                 yield pa.record_batch([pa.array(files, pa.string())], schema=FILES)
 
-        return collected(tasks.mapInArrow(compute_and_write, spark_types(FILES)), tally)
+        return collected(spark.range(0, 1, 1, 1).mapInArrow(compute_and_write, spark_types(FILES)), tally)
+    core, cost = wave_core(spark, plan, work)
+    return collected(finish_rows(plan, core, target, groups, work.parts), cost)
+
+
+def wave_core(spark: SparkSession, plan: ViewPlan, work: WaveWork) -> tuple[DataFrame, Any]:
+    """The core's changes in one batch, and the accumulator that says what they cost once they are computed."""
+    tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
 
     @carries_errors
     def compute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -78,8 +84,21 @@ def run_wave(
             tally.add(asdict(cost))
             yield from core.cast(plan.core).to_batches(max_chunksize=65536)
 
-    core = tasks.mapInArrow(compute, spark_types(plan.core))
-    return collected(finish_rows(plan, core, target, groups, work.parts), tally)
+    return spark.range(0, 1, 1, 1).mapInArrow(compute, spark_types(plan.core)), tally
+
+
+def wave_ahead(spark: SparkSession, plan: ViewPlan, work: WaveWork) -> tuple[DataFrame, Any]:
+    """The same, computed and in Spark's cache."""
+    core, tally = wave_core(spark, plan, work)
+    return computed(core), tally
+
+
+def computed(core: DataFrame) -> DataFrame:
+    """Rows in Spark's cache."""
+    core = core.persist()
+    with translated_errors():
+        core.write.format("noop").mode("overwrite").save()
+    return core
 
 
 def _computed(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:

@@ -22,7 +22,7 @@ from headwater.model.errors import ViewSqlError
 from headwater.model.names import TableName, ViewName, view_table
 from headwater.model.schema import TableSchema
 from headwater.runtime.compute.determinism import check_determinism
-from headwater.runtime.compute.representable import check_sums, check_types
+from headwater.runtime.compute.representable import check_numbers, check_types
 from headwater.runtime.compute.spark import arrow_types, spark_types
 from headwater.runtime.compute.tree_planning import plan_tree
 from headwater.runtime.project.fingerprints import fingerprint, needed_schema
@@ -65,7 +65,7 @@ def plan_view(
         if view.aggregation:
             prepared = arguments(view, empty)
             check_types(view, prepared.schema)
-            check_sums(view, arrow_types(prepared.schema))
+            check_numbers(view, arrow_types(prepared.schema))
             grouped = _grouped(view, prepared)
             result = finish(view, grouped)
             check_types(view, grouped.schema, result.schema)
@@ -168,11 +168,7 @@ def _one_zero(field: StructField) -> Column:
 def _grouped(view: ViewDefinition, prepared: DataFrame) -> DataFrame:
     """The aggregation as Spark itself would do it, for its types only."""
     assert view.aggregation is not None
-    calls = []
-    for call in view.aggregation.calls:
-        argument = "*" if call.argument is None else quoted(call.argument)
-        distinct = "DISTINCT " if call.distinct else ""
-        calls.append(F.expr(f"{call.function}({distinct}{argument})").alias(call.name))
+    calls = [F.expr(call.sql).alias(call.name) for call in view.aggregation.calls]
     keys = [F.col(k.name) for k in view.aggregation.keys]
     marks = [F.lit(0).cast("bigint").alias(COUNT), F.lit(0).cast("bigint").alias(SEQ)]
     grouped = prepared.groupBy(*keys).agg(*calls, F.count("*").alias("__rows"))

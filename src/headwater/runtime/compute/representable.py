@@ -35,10 +35,13 @@ def check_types(view: ViewDefinition, *schemas: StructType) -> None:
                 )
 
 
-def check_sums(view: ViewDefinition, arguments: pa.Schema) -> None:
-    """SUM and AVG add numbers. Of text Spark would make doubles first, silently."""
+_OF_NUMBERS = ("sum", "avg", "percentile", "percentile_disc")
+
+
+def check_numbers(view: ViewDefinition, arguments: pa.Schema) -> None:
+    """SUM and AVG add numbers, and percentiles lie between them. Of text Spark would make doubles first, silently."""
     for call in view.aggregation.calls if view.aggregation else ():
-        if call.function not in ("sum", "avg") or call.argument is None:
+        if call.function not in _OF_NUMBERS or call.argument is None:
             continue
         kind = arguments.field(call.argument).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from headwater.model.names import Seq, TableName
 from headwater.model.written import Tally, Written
 from headwater.runtime.compute.failures import carries_errors
 from headwater.runtime.compute.frames import repeated
-from headwater.runtime.compute.jobs import TallySum, collected, finish_rows
+from headwater.runtime.compute.jobs import TallySum, collected, computed, finish_rows
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.tasks import FILES, AggregateWork, Target, WaveWork, write_rows
 from headwater.runtime.compute.tree_tasks import Phase, TreeWork, phase_rows, phase_task, phases
@@ -33,11 +34,8 @@ def run_tree(
     spark: SparkSession, plan: ViewPlan, wave: WaveWork, target: Target, groups: AggregateWork | None
 ) -> Written:
     """Compute one batch of a view that is a tree, and write the files of its change."""
-    assert plan.tree is not None
-    tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
-    folder = Path(tempfile.gettempdir()) / f"headwater-tree-{uuid.uuid4().hex}"
-    work = TreeWork(wave, plan.tree.program, str(folder), tally.add)
-    try:
+    with _work(spark, plan, wave) as (work, tally):
+        assert plan.tree is not None
         *before, last = phases(plan.tree.program)
         rows = _through(spark.newSession(), plan, work, before)
         direct = plain(plan.view)
@@ -45,6 +43,25 @@ def run_tree(
             return collected(rows.mapInArrow(_written(work, last, direct, target), spark_types(FILES)), tally)
         core = rows.mapInArrow(phase_task(work, last, plan.core), spark_types(plan.core))
         return collected(finish_rows(plan, core, target, groups, 1), tally)
+
+
+def tree_ahead(spark: SparkSession, plan: ViewPlan, wave: WaveWork) -> tuple[DataFrame, Any]:
+    """The core's changes in one batch, in Spark's cache, and the accumulator that says what they cost."""
+    with _work(spark, plan, wave) as (work, tally):
+        assert plan.tree is not None
+        *before, last = phases(plan.tree.program)
+        rows = _through(spark.newSession(), plan, work, before)
+        core = rows.mapInArrow(phase_task(work, last, plan.core), spark_types(plan.core))
+        return computed(core), tally
+
+
+@contextmanager
+def _work(spark: SparkSession, plan: ViewPlan, wave: WaveWork) -> Iterator[tuple[TreeWork, Any]]:
+    assert plan.tree is not None
+    tally = spark.sparkContext.accumulator(asdict(Tally()), TallySum())
+    folder = Path(tempfile.gettempdir()) / f"headwater-tree-{uuid.uuid4().hex}"
+    try:
+        yield TreeWork(wave, plan.tree.program, str(folder), tally.add), tally
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # where a task died
 

@@ -3,6 +3,13 @@
 A manager takes what is waiting as a batch, has the view's change computed (`compute`), and hands on results in the
 order of the transactions, whatever order they are ready in. A failure that a retry can help is retried with growing
 pauses; any other halts this view and those that read it, and no other.
+
+Several batches of a view may be under way. Those of an aggregation build on each other: the groups of one are what the
+batch before it has left. What is expensive, the questions, does not need them. So such a batch is computed *ahead*, as
+far as it can be, and finished in its turn.
+
+    Invariant: a batch of an aggregation is finished when every batch before it is computed, for good. So it builds on
+    committed files and on files that will be committed before its own, or never, and then neither will its own.
 """
 
 from __future__ import annotations
@@ -12,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Protocol
+from typing import Any
 
 from headwater.integrator.journal import Journal, Segment
 from headwater.maintenance.commit_queue import CommitQueue
@@ -22,6 +29,7 @@ from headwater.model.schedule import Schedule, parse_schedule
 from headwater.model.written import Written
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.scheduling.families import Batch, Family, some
+from headwater.runtime.scheduling.work import Ahead, BatchWork, Compute
 from headwater.runtime.view import UPDATES, ManagedView
 from headwater.warehouse.cuts import ViewState
 
@@ -32,30 +40,16 @@ LINGER_SECONDS = 1.0
 """After so long without news, a view that shows every N transactions shows what there is."""
 
 
-@dataclass(frozen=True)
-class BatchWork:
-    """One batch of one view, with the views that it reads. `unwritten`: by the keys of those that copy a table, what
-    they have not handed on yet of the transactions up to the batch's end. `beside`: others over some of its tables."""
-
-    view: ManagedView
-    parents: tuple[ManagedView, ...]
-    batch: Batch
-    unwritten: Mapping[str, Batch] = field(default_factory=dict)
-    beside: tuple[ManagedView, ...] = ()
-
-
-class Compute(Protocol):
-    """Computes a batch: called in a thread of the managers' pool."""
-
-    def __call__(self, work: BatchWork) -> Written: ...
+Running = Future[Written] | Future[Written | Ahead]
 
 
 @dataclass(eq=False)
 class Job:
-    """One batch of one view. Without a future it waits for its retry, or it is done."""
+    """One batch of one view. Without a future it waits for its retry, for the batch before it, or it is done."""
 
     batch: Batch
-    future: Future[Written] | None = None
+    future: Running | None = None
+    ahead: Ahead | None = None
     written: Written | None = None
     done: bool = False
     retry_at: float = 0.0
@@ -184,7 +178,7 @@ class Managers:
         """A manager for a view that holds everything up to its state's `through`."""
         parents = tuple(self._by_name(p) for p in view.plan.parents)
         start = Seq(max(how.state.seq, how.state.through))
-        apart = view.plan.auxiliary is None and not parents and not view.periodic and not view.by_updates
+        apart = not parents and not view.periodic and not view.by_updates
         manager = ViewManager(view, family, parents, start, start, self._limits.parallel if apart else 1, how.joins_at)
         manager.whole, manager.since = how.whole, self._clock.time()
         manager.ends.add(start)
@@ -197,12 +191,19 @@ class Managers:
     def remove(self, key: str) -> None:
         manager = self._all.pop(key, None)
         if manager is not None:
-            _cancel(manager)
+            self._cancel(manager)
 
     def cancel(self) -> None:
         """Begin nothing that has not begun."""
         for manager in self._all.values():
-            _cancel(manager)
+            self._cancel(manager)
+
+    def _cancel(self, manager: ViewManager) -> None:
+        for job in manager.jobs:
+            if job.future is not None and not job.future.cancel():
+                job.future.add_done_callback(_drop)
+            if job.ahead is not None:
+                self._pool.submit(job.ahead.dropped)
 
     def children(self, manager: ViewManager) -> Iterator[ViewManager]:
         """Every view that reads this one, directly or through others."""
@@ -227,7 +228,7 @@ class Managers:
         return any(m.jobs for m in self._all.values())
 
     @property
-    def running(self) -> list[Future[Written]]:
+    def running(self) -> list[Future[Any]]:
         return [j.future for m in self._all.values() for j in m.jobs if j.future is not None]
 
     def wait(self, seconds: float) -> None:
@@ -242,7 +243,7 @@ class Managers:
         free = self._limits.at_once - len(self.running)
         for manager in sorted(self._all.values(), key=lambda m: m.turn):
             for job in manager.jobs:
-                if free > 0 and job.future is None and not job.done and job.retry_at <= now and not manager.failed:
+                if free > 0 and not manager.failed and _startable(manager, job, now):
                     free -= self._start(manager, job, compute)
             while len(manager.jobs) < manager.slots and not manager.failed:
                 batch = self._next(manager, hurry)
@@ -264,11 +265,15 @@ class Managers:
 
     def _start(self, manager: ViewManager, job: Job, compute: Compute) -> int:
         manager.turn = next(self._turns)
+        if job.ahead is not None:
+            job.future = self._pool.submit(job.ahead.finished)
+            return 1
         end = job.batch.hi
         unwritten = {p.key: self._batch(p.through, end) for p in manager.parents if p.through < end}
         base = manager.view.plan.base
         beside = tuple(m.view for m in self._all.values() if m is not manager and not base.isdisjoint(m.view.plan.base))
-        work = BatchWork(manager.view, tuple(p.view for p in manager.parents), job.batch, unwritten, beside)
+        views = tuple(p.view for p in manager.parents)
+        work = BatchWork(manager.view, views, job.batch, unwritten, beside, _is_behind(manager, job))
         job.future = self._pool.submit(compute, work)
         return 1
 
@@ -340,9 +345,9 @@ class Managers:
 
     def _settle(self, manager: ViewManager, job: Job) -> Failed | None:
         assert job.future is not None
-        future, job.future = job.future, None
+        future, job.future, job.ahead = job.future, None, None
         try:
-            job.written = future.result()
+            result = future.result()
         except WarehouseError:
             raise  # no view's fault, and no view can go on
         except HeadwaterError as error:
@@ -351,8 +356,12 @@ class Managers:
         except Exception as error:  # a defect of ours must not take the other views with it
             log.exception("view %s, batch %s: a defect", manager.view.name, job.batch)
             return self._failed(manager, job, HeadwaterError(f"unexpected {type(error).__name__}: {error}"))
-        _done(manager, job)
         manager.pause, manager.trouble = 0.0, ""
+        if isinstance(result, Written):
+            job.written = result
+            _done(manager, job)
+        else:
+            job.ahead = result
         return None
 
     def _failed(self, manager: ViewManager, job: Job, error: HeadwaterError) -> Failed | None:
@@ -388,10 +397,24 @@ class Managers:
         return next(m for m in reversed(list(self._all.values())) if m.view.name == name)
 
 
-def _cancel(manager: ViewManager) -> None:
-    for job in manager.jobs:
-        if job.future is not None:
-            job.future.cancel()
+def _drop(future: Future[Any]) -> None:
+    """What is computed ahead for a view that is gone is of no use."""
+    if not future.cancelled() and future.exception() is None and not isinstance(future.result(), Written):
+        future.result().dropped()
+
+
+def _is_behind(manager: ViewManager, job: Job) -> bool:
+    """Whether a batch that this one builds on is not computed yet."""
+    if manager.view.plan.auxiliary is None:
+        return False
+    return any(not other.done for other in manager.jobs if other.batch.hi < job.batch.hi)
+
+
+def _startable(manager: ViewManager, job: Job, now: float) -> bool:
+    """Whether there is something to do for a batch, and nothing that it must wait for."""
+    if job.future is not None or job.done or job.retry_at > now:
+        return False
+    return job.ahead is None or not _is_behind(manager, job)
 
 
 def _holds(state: ViewState, lo: Seq, hi: Seq) -> bool:
