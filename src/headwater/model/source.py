@@ -59,9 +59,9 @@ TRANSACTIONS = pa.schema(
 )
 
 __all__ = [
-    "ASK", "CAPTURE", "COUNT", "DELAY", "LOG_LIMIT", "MISSING", "ORDINAL", "PARTS", "SEQ", "TRANSACTIONS", "UNFIT",
-    "Capture", "Chunk", "CommitTimes", "Held", "JoinQuestion", "Joined", "Poll", "Question", "Scripted", "Source",
-    "SourceSpec",
+    "ASK", "CAPTURE", "CHANGES", "COUNT", "DELAY", "LOG_LIMIT", "MISSING", "ORDINAL", "PARTS", "SEQ", "TRANSACTIONS",
+    "UNFIT", "Capture", "Chunk", "CommitTimes", "Held", "JoinQuestion", "Joined", "Poll", "Question", "Scripted",
+    "Source", "SourceSpec",
 ]  # fmt: skip
 
 MISSING = "missing"
@@ -69,6 +69,9 @@ MISSING = "missing"
 
 ASK = "ask"
 """The option that says, with the value false, that a source is not to be asked once its tables were loaded."""
+
+CHANGES = "changes:"
+"""The options that say, after the name of a table, how it changes if not in every way: "never", "inserts"."""
 
 CAPTURE = "capture"
 """The option that says how changes are seen: "triggers", "log", or "auto"."""
@@ -107,6 +110,11 @@ class SourceSpec:
     def asked(self) -> bool:
         """Whether the source may be asked while views are maintained; else only when they are loaded."""
         return dict(self.options).get(ASK, "true") != "false"
+
+    @property
+    def promised(self) -> dict[str, str]:
+        """What the project says of tables (as it calls them) that do not change in every way."""
+        return {key.removeprefix(CHANGES): value for key, value in self.options if key.startswith(CHANGES)}
 
     @property
     def capture(self) -> str:

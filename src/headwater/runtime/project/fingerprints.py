@@ -26,6 +26,7 @@ def fingerprint(view: ViewDefinition, tables: Mapping[TableName, TableSchema], p
     """`parents` are the fingerprints of the views it reads, in the order of its FROM."""
     read = {str(name): str(needed_schema(view, tables[name])) for name in view.base_tables}
     said = (view.recompute, view.level.value, view.every, view.schedule, sorted(read.items()), *parents)
+    said = (*said, *map(str, view.relies))
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
