@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 
@@ -16,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 
 from headwater.algebra.view import Equality, Occurrence, ViewDefinition, quoted
+from headwater.maintenance.blocks import Contracted
 from headwater.maintenance.graph import JoinStep, steps
 from headwater.maintenance.keys import common_type
 from headwater.maintenance.wave import no_parent
@@ -36,13 +38,21 @@ from headwater.runtime.view import ManagedView
 
 
 def load_view(
-    spark: SparkSession, store: ViewTables, view: ManagedView, tables: Mapping[TableName, DataFrame], seq: Seq
+    spark: SparkSession,
+    store: ViewTables,
+    view: ManagedView,
+    tables: Mapping[TableName, DataFrame],
+    seq: Seq,
+    over: Contracted | None = None,
 ) -> Written:
-    """Compute a view from copies of its tables (with COUNT) and write its files."""
+    """Compute a view from copies of its tables (with COUNT) and write its files; `over` blocks that were joined at
+    their sources, if there are any."""
     if view.periodic:
         return write_change(store, view, evaluated(spark, view.plan, tables), seq)
     if view.plan.view.tree is not None:
         core = tree_core(spark, view.plan, tables, seq)
+    elif over is not None:
+        core = core_over_blocks(view.plan, over, tables, seq)
     else:
         check_parents(view.plan, [tables[o.table] for o in view.plan.view.occurrences])
         core = joined_core(view.plan, [tables[o.table] for o in view.plan.view.occurrences], seq)
@@ -71,6 +81,18 @@ def joined_core(plan: ViewPlan, tables: Sequence[DataFrame], seq: Seq) -> DataFr
         total = total * count
     columns = [F.col(quoted(f.name)) for f in plan.core if f.name not in (COUNT, SEQ)]
     return result.select(*columns, total.alias(COUNT), F.lit(int(seq)).cast("bigint").alias(SEQ))
+
+
+def core_over_blocks(plan: ViewPlan, over: Contracted, tables: Mapping[TableName, DataFrame], seq: Seq) -> DataFrame:
+    """The same, where some of the tables come joined."""
+    of = {o.core(c): plan.schemas[o.table].field(c) for o in plan.view.occurrences for c in o.columns}
+    blocks = {t: pa.schema([of[c].with_name(c) for c in block.columns]) for t, block in over.blocks.items()}
+    marks = [f for f in plan.core if f.name in (COUNT, SEQ)]
+    core = [plan.core.field(name).with_name(inner) for name, inner in over.names.items()]
+    inner = replace(plan, view=over.view, schemas={**plan.schemas, **blocks}, core=pa.schema([*core, *marks]))
+    rows = joined_core(inner, [tables[o.table] for o in over.view.occurrences], seq)
+    named = [F.col(quoted(over.names[f.name])).alias(f.name) for f in plan.core if f.name in over.names]
+    return rows.select(*named, COUNT, SEQ)
 
 
 def check_parents(plan: ViewPlan, tables: Sequence[DataFrame]) -> None:
