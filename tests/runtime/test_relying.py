@@ -64,10 +64,9 @@ def shown(warehouse: headwater.Warehouse, view: str, at: int | None = None) -> C
     return Counter(tuple(row.values()) for row in warehouse.rows(view, at).to_pylist())
 
 
-def transaction(chance: random.Random, new: int) -> list[str]:
+def transaction(chance: random.Random, new: int, known: list[str]) -> list[str]:
     """As an application would do it that keeps its promises: parents come before or with their children, in any order
-    within a transaction, and what nobody looks at may change."""
-    known = ["NULL", "1", "2"] + [str(i) for i in range(3, new)]
+    within a transaction, and what nobody looks at may change. `known` are the customers that there are."""
     number, kind, n = chance.randint(1, 6), chance.randint(1, 3), chance.randint(1, 9)
     sale = f"INSERT OR REPLACE INTO sale VALUES ({number}, {{}}, {kind}, {n})"
     customer = (
@@ -75,6 +74,8 @@ def transaction(chance: random.Random, new: int) -> list[str]:
     )
     region = f"INSERT INTO region VALUES ({new}, 'r{new}')"
     what = chance.choice(["sale", "sale", "family", "orphans", "delete", "note"])
+    if what in ("family", "orphans"):
+        known.append(str(new))
     if what == "family":
         return chance.sample([sale.format(new), customer, region], 3)
     return {
@@ -92,8 +93,9 @@ def test_every_state_is_exact_without_a_copy_of_what_changes_most(tmp_path: Path
     kept = {view.name for view in warehouse.status().views if view.kept_for}
     assert kept == {"shop__customer", "shop__region", "shop__kind"}
     wanted = {name: [recomputed(project, query)] for name, query in QUERIES.items()}
+    known = ["NULL", "1", "2"]
     for new in range(3, 40):
-        transact(project, transaction(chance, new))
+        transact(project, transaction(chance, new, known))
         for name, query in QUERIES.items():
             wanted[name].append(recomputed(project, query))
         if new == 4:  # batches of few transactions, and of many
@@ -103,7 +105,10 @@ def test_every_state_is_exact_without_a_copy_of_what_changes_most(tmp_path: Path
     for name in QUERIES:
         state = warehouse.cut().views[name]
         states = [shown(warehouse, name, at) for at in range(state.horizon, state.seq + 1)]
-        assert without_repeats(states) == without_repeats(wanted[name]), name
+        # SQLite may tell several transactions as one: every state is one that was, in order, and the last is there
+        left = iter(wanted[name])
+        assert all(any(state == was for was in left) for state in without_repeats(states)), name
+        assert states[-1] == wanted[name][-1], name
     assert all(checked.ok for checked in warehouse.verify())
 
 
