@@ -2,7 +2,7 @@
 
     python bench/run.py                        everything (about half an hour; data and peers are kept for next time)
     python bench/run.py --quick                a tenth of the size, without growth to 10M
-    python bench/run.py --only burst,small     some sections: burst, small, growth, freshness, capture, reading,
+    python bench/run.py --only burst,small     some sections: burst, small, growth, freshness, capture, load, reading,
                                                merging, views
     python bench/run.py --no-peers             Headwater alone
 
@@ -30,7 +30,7 @@ from chain import Chain
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE / "out"
-SECTIONS = ("burst", "small", "growth", "freshness", "capture", "reading", "merging", "views")
+SECTIONS = ("burst", "small", "growth", "freshness", "capture", "load", "reading", "merging", "views")
 CONSOLE = Console(width=None if os.isatty(1) else 140)
 
 Facts = dict[str, Any]
@@ -133,11 +133,43 @@ def capture(options: argparse.Namespace) -> Facts:
     return f
 
 
+def script(name: str, n: int) -> Facts:
+    """A bench that is a script of its own and says what it found in one line."""
+    CONSOLE.print(f"[dim]{name}, N={n:,} …[/]")
+    command = [sys.executable, str(HERE / f"{name}.py"), "--n", str(n)]
+    log = OUT / "logs" / f"{name}-{n}.err"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as errors:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=7200, check=False)
+    lines = done.stdout.strip().splitlines()
+    return dict(json.loads(lines[-1])) if done.returncode == 0 and lines else {"note": f"failed, see {log}"}
+
+
+def load(options: argparse.Namespace) -> Facts:
+    f = script("load", options.n)
+    rows = [
+        (kind, f"{f['rows'][kind]:,}", f"{f[f'{kind}_s']:.1f}", f"{f[f'{kind}_s'] / f['join_s']:.2f}")
+        for kind in ("join", "groups")
+        if "ratio" in f
+    ]
+    show(f"first load of {options.n:,} rows; aim: groups in twice the join's", rows, ("", "rows", "seconds", "ratio"))
+    return f
+
+
 def reading(options: argparse.Namespace) -> Facts:
-    f = scenario("reading", options.n, options.u)
-    scan = f.get("parquet_scan_s")
-    rows = [(k.removesuffix("_s"), f"{f[k]:.3f}", f"{f[k] / scan:.1f}") for k in f if k.endswith("_s") and scan]
-    show(f"reading a view of {f.get('newest_rows', 0):,} rows", rows, ("", "seconds", "x Parquet scan"))
+    f = script("reading", options.n)
+    if "parquet_scan_s" in f:
+        scan, start = f["parquet_scan_s"], f["start_s"]
+        rows = [
+            ("a plain Parquet scan", f"{scan:.3f}", "1.0", ""),
+            ("newest state", f"{f['newest_s']:.3f}", f"{f['newest_s'] / scan:.1f}", "1.5"),
+            ("an old state", f"{f['old_s']:.3f}", f"{f['old_s'] / scan:.1f}", "3"),
+            ("lookup by key, beyond process start", f"{f['lookup_s'] - start:.3f}", "", "0.050 s"),
+            *((f"status, {size:,} rows", f"{f[f'status_{size}_s']:.3f}", "", "the same") for size in (
+                options.n // 100, options.n,
+            )),
+        ]  # fmt: skip
+        show(f"reading a view of {f['rows']:,} rows, compacted", rows, ("", "seconds", "x Parquet scan", "aim"))
     return f
 
 

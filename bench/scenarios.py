@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import psycopg
-import pyarrow.parquet as pq
 
 import chain_postgres
 import chain_sqlite
@@ -210,36 +209,6 @@ def freshness(n: int, u: int, rate: int = 500, seconds: int = 60) -> dict[str, A
             "p99_s": float(np.quantile(lags, 0.99)), "max_s": float(lags.max())}  # fmt: skip
 
 
-def reading(n: int, u: int) -> dict[str, Any]:
-    """The newest and an old state of an n-row view, before and after compaction, beside a plain Parquet scan."""
-    chain = Chain(n, u)
-    data, warehouse = sqlite_project(chain)
-    facts: dict[str, Any] = {}
-    with running(warehouse) as (engine, _):
-        applied(data, chain, 0, u)
-        engine.catch_up()
-        old = engine.cut.seq - u // 2
-
-        def timed(name: str) -> None:
-            for what, at in (("newest", None), ("old", old)):
-                begun = time.perf_counter()
-                rows = warehouse.rows("v", at).num_rows
-                facts[f"{what}_{name}_s"] = time.perf_counter() - begun
-                facts[f"{what}_rows"] = rows
-
-        timed("before")
-        begun = time.perf_counter()
-        engine.compact()
-        facts["compaction_s"] = time.perf_counter() - begun
-        timed("after")
-        plain = data.parent / "plain.parquet"
-        pq.write_table(warehouse.rows("v"), plain, compression="zstd")
-        begun = time.perf_counter()
-        pq.read_table(plain)
-        facts["parquet_scan_s"] = time.perf_counter() - begun
-    return facts
-
-
 def many_views(n: int, u: int) -> dict[str, Any]:
     """24 views: managers side by side or one after the other; groups of their own or one."""
     chain = Chain(n, 2 * u + 20_000)
@@ -274,7 +243,7 @@ def capture(n: int, u: int) -> dict[str, Any]:
     return facts
 
 
-SCENARIOS = {f.__name__: f for f in (burst, burst_postgres, small, single, freshness, reading, capture, many_views)}
+SCENARIOS = {f.__name__: f for f in (burst, burst_postgres, small, single, freshness, capture, many_views)}
 
 
 def main() -> None:

@@ -71,3 +71,12 @@ def test_what_nobody_asks_for_is_forgotten() -> None:
     family = Family(bounds=[Seq(3), Seq(7), Seq(9)], stops=[Seq(7)])
     family.forget(Seq(7))
     assert (family.bounds, family.stops) == ([9], [])
+
+
+def test_a_family_that_joined_another_is_that_one() -> None:
+    """A third view may come by a parent whose family has become its sibling's: it must hear of the same ends."""
+    one, other, third = Family(), Family(), Family()
+    one.join(other)
+    third.join(one)
+    assert other.now is third
+    assert third.now is third

@@ -21,13 +21,13 @@ from headwater.algebra.dialect import over_core, spark_sql
 from headwater.algebra.methods import check_shape, refuse_tree
 from headwater.algebra.names import Bound, Catalog, Names, Views
 from headwater.algebra.percentiles import is_number, percentiles
-from headwater.algebra.promise import KEPT_FOR, OPTIONS, Promise, promised, refusal
+from headwater.algebra.promise import KEPT_FOR, OPTIONS, RELIES, Promise, promised, refusal
 from headwater.algebra.query import Query, check_names, resolve_query
 from headwater.algebra.refusals import check, is_block
 from headwater.algebra.shown_order import apart
 from headwater.algebra.statements import ParsedView, parse_views
 from headwater.algebra.trees import tree_view
-from headwater.algebra.view import Occurrence, Output, ViewDefinition
+from headwater.algebra.view import Occurrence, Output, Relied, ViewDefinition
 from headwater.model.names import ViewName
 
 __all__ = ["OPTIONS", "Catalog", "ParsedView", "define", "in_order", "parse_views", "references"]
@@ -71,6 +71,7 @@ def define(
             schedule=promise.schedule,
             order=order,
             kept_for=_kept_for(parsed),
+            relies=_relies(parsed),
             maintenance=promise.who.name,
             parallel=promise.who.parallel,
         )
@@ -133,11 +134,20 @@ def _tree(
         tree=found.core,
         order=found.order,
         kept_for=_kept_for(parsed),
+        relies=_relies(parsed),
     )
 
 
 def _kept_for(parsed: ParsedView) -> ViewName | None:
     return ViewName(parsed.options[KEPT_FOR]) if KEPT_FOR in parsed.options else None
+
+
+def _relies(parsed: ParsedView) -> tuple[Relied, ...]:
+    said = parsed.options.get(RELIES)
+    try:
+        return tuple(Relied.read(part) for part in said.split(";")) if said else ()
+    except ValueError:
+        raise parsed.option_error(RELIES, f"option {RELIES} = '{said}' cannot be read", "remove it") from None
 
 
 def _occurrence(bound: Bound, query: Query, pieces: Pieces, parsed: ParsedView) -> Occurrence:

@@ -31,6 +31,8 @@ from headwater.model.schedule import parse_schedule
 OPTIONS = ("consistency", "every", "schedule", "auxiliary", "groups", MAINTENANCE, PARALLEL, WINDOW)
 KEPT_FOR = "kept_for"
 """In the stored statement of a view that nobody wrote."""
+RELIES = "relies"
+"""In a stored statement: what the view counts on (`relying`)."""
 AUXILIARY = ("none", "auto", "equal", "frequency", "all")
 """The values of `auxiliary`: what is kept beside the view to maintain it (`maintenance/keeping`)."""
 GROUPED = ("equal", "frequency")
@@ -68,7 +70,7 @@ def promised(parsed: ParsedView) -> Promise:
     """What a view's options say; raises UnknownName or ViewSqlError."""
     options = parsed.options
     for name in options:
-        if name not in (*OPTIONS, KEPT_FOR, CHAIN):
+        if name not in (*OPTIONS, KEPT_FOR, RELIES, CHAIN):
             raise UnknownName("option", name, OPTIONS, f"of view {parsed.name} at {parsed.option_place(name)}")
     said = options.get("consistency", LEVELS[0])
     if said.lower() not in LEVELS:

@@ -12,6 +12,7 @@ table does; then it is a table of VIEWS whose columns are UNTYPED.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 import pyarrow as pa
@@ -54,6 +55,33 @@ class Equality:
 
     left: tuple[int, str]
     right: tuple[int, str]
+
+
+class Reliance(Enum):
+    """What a view counts on, of the changes of an occurrence, so that less must be asked for."""
+
+    NEVER = "never"
+    """It does not change."""
+    PARENT = "parent"
+    """Rows only come to it, and every row that joins it by its key finds one there, whenever it comes."""
+
+
+@dataclass(frozen=True)
+class Relied:
+    """The occurrence with this number is relied on. `table` is what the project's settings call it."""
+
+    occurrence: int
+    on: Reliance
+    table: str
+
+    def __str__(self) -> str:
+        """As a stored statement has it."""
+        return f"{self.occurrence} {self.on.value} {self.table.replace(chr(39), '').replace(';', '')}"
+
+    @staticmethod
+    def read(text: str) -> Relied:
+        number, word, table = text.strip().split(" ", 2)
+        return Relied(int(number), Reliance(word), table)
 
 
 @dataclass(frozen=True)
@@ -136,6 +164,8 @@ class ViewDefinition:
     """How many updates that algorithm handles at a time."""
     chain: Chain | None = None
     """The chain of agents that brings about the only table it reads (Pure-Push, Pull-Push)."""
+    relies: tuple[Relied, ...] = ()
+    """What was promised of its tables, and used to keep less (`maintenance/keeping/relying`)."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -152,6 +182,11 @@ class ViewDefinition:
             said += [o.expression for o in (*self.aggregation.keys, *self.aggregation.arguments)]
         core = (o.core(c) for o in self.occurrences for c in o.columns)
         return frozenset(c for c in core if any(quoted(c) in expression for expression in said))
+
+    @cached_property
+    def parents_relied_on(self) -> frozenset[int]:
+        """The occurrences whose changes meet nothing, because whoever joins them comes later."""
+        return frozenset(r.occurrence for r in self.relies if r.on is Reliance.PARENT)
 
     @cached_property
     def tables(self) -> tuple[TableName, ...]:

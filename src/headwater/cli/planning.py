@@ -150,6 +150,7 @@ def make_plan(warehouse: Warehouse) -> ProjectPlan:
 
 def _defined(warehouse: Warehouse, plan: ProjectPlan) -> list[ViewDefinition]:
     from headwater.algebra.auxiliary import OPTION, defined
+    from headwater.maintenance.keeping import relying
     from headwater.maintenance.keeping.choose import auxiliary_of, define_each
     from headwater.maintenance.keeping.costs import weighed, why
     from headwater.runtime.project.keeping import keeping_of
@@ -161,6 +162,8 @@ def _defined(warehouse: Warehouse, plan: ProjectPlan) -> list[ViewDefinition]:
         written = next((p for p in everything if p.name in (view.name, view.kept_for)), None)
         if written is not None and auxiliary_of(written, keeping) == "auto":
             plan.reasons[view.name] = why(keeping.measured, weighed(view, made.views))
+        if view.relies:
+            plan.reasons[view.name] = [*plan.reasons.get(view.name, ()), *relying.why(view)]
     for error in made.errors.values():
         plan.failed(error)
     names = [p.name for p in everything]

@@ -53,7 +53,7 @@ class Block:
         read = self._read()
         tables = []
         for n, number in enumerate(order):
-            on = [(mine, place[i], other) for mine, i, other in self._ends(number) if place[i] < n]
+            on = [(mine, place[i], other) for mine, i, other in self.ends(number) if place[i] < n]
             o = occurrences[number]
             tables.append(Joined(o.table, tuple(c for c in o.columns if o.core(c) in read), o.conditions, tuple(on)))
         of = {o.core(c): (place[n], c) for n, o in enumerate(occurrences) for c in o.columns}
@@ -72,7 +72,7 @@ class Block:
                 for n, o in enumerate(occurrences)
                 if n not in order
                 and (order or asked[n])
-                and self._led(o, [*asked[n], *(mine for mine, i, _ in self._ends(n) if i in order)])
+                and self._led(o, [*asked[n], *(mine for mine, i, _ in self.ends(n) if i in order)])
             ]
             if not found:
                 return None
@@ -86,7 +86,7 @@ class Block:
             answer = answer.filter(equal(answer.column(left), answer.column(right)))
         return answer
 
-    def _ends(self, number: int) -> list[tuple[str, int, str]]:
+    def ends(self, number: int) -> list[tuple[str, int, str]]:
         """(its column, the other occurrence, that one's column) of every equality at the source."""
         sides = [(e.left, e.right) for e in self.at_source] + [(e.right, e.left) for e in self.at_source]
         return [(mine, i, other) for (n, mine), (i, other) in sides if n == number]
@@ -124,9 +124,9 @@ class Contracted:
 def contracted(view: ViewDefinition, schemas: Schemas, leading: Leading) -> Contracted | None:
     """The view over its blocks; None where that would not save a question: it has no block, or is one. A block that
     some question could only read whole, for want of an index, is left as the tables it is made of."""
-    components = _components(view, schemas)
-    while components:
-        made = _contracted(view, components, schemas, leading)
+    found = components(view, schemas)
+    while found:
+        made = over_blocks(view, found, schemas, leading)
         if len(made.view.occurrences) == 1:
             return None
         bad = {
@@ -136,7 +136,7 @@ def contracted(view: ViewDefinition, schemas: Schemas, leading: Leading) -> Cont
         }
         if not bad:
             return made
-        components = [c for c, block in zip(components, made.blocks, strict=True) if block not in bad]
+        found = [c for c, block in zip(found, made.blocks, strict=True) if block not in bad]
     return None
 
 
@@ -147,7 +147,7 @@ def _at_source(view: ViewDefinition, schemas: Schemas, equality: Equality) -> bo
     return joinable(schemas[a].field(left).type, schemas[b].field(right).type)
 
 
-def _components(view: ViewDefinition, schemas: Schemas) -> list[tuple[int, ...]]:
+def components(view: ViewDefinition, schemas: Schemas) -> list[tuple[int, ...]]:
     """The occurrences of each block, in order."""
     leader = list(range(len(view.occurrences)))
     for equality in view.equalities:
@@ -158,11 +158,12 @@ def _components(view: ViewDefinition, schemas: Schemas) -> list[tuple[int, ...]]
     return [group for group in groups if len(group) > 1]
 
 
-def _contracted(
-    view: ViewDefinition, components: Sequence[tuple[int, ...]], schemas: Schemas, leading: Leading
+def over_blocks(
+    view: ViewDefinition, groups: Sequence[tuple[int, ...]], schemas: Schemas, leading: Leading
 ) -> Contracted:
-    blocks = [_block(view, members, schemas, leading) for members in components]
-    home = {i: n for n, members in enumerate(components) for i in members}
+    """The view with each of these groups of occurrences as one block."""
+    blocks = [_block(view, members, schemas, leading) for members in groups]
+    home = {i: n for n, members in enumerate(groups) for i in members}
     mark = "⋈"
     while any(o.alias.startswith(mark) for o in view.occurrences):
         mark += "⋈"
@@ -172,8 +173,8 @@ def _contracted(
         if i not in home:
             place[i] = len(occurrences)
             occurrences.append(o)
-        elif i == components[home[i]][0]:
-            place |= dict.fromkeys(components[home[i]], len(occurrences))
+        elif i == groups[home[i]][0]:
+            place |= dict.fromkeys(groups[home[i]], len(occurrences))
             block = blocks[home[i]]
             occurrences.append(Occurrence(f"{mark}{i}", block.table, block.columns))
 

@@ -13,6 +13,9 @@ same formula.
 Pure: a generator that yields `Ask` and is sent the answer. It neither knows the content of V nor other batches, so any
 number of waves may be under way at once.
 
+Where a view counts on parents that only grow (`keeping/relying`), their terms are ∅: they are left out, and the others
+meet them as they are after s.
+
 Invariant: after each step, the partial of origin i holds, for every s of the batch, ΔTi(s) joined with exactly those
 states of the visited occurrences that the formula names.
 """
@@ -32,6 +35,7 @@ from headwater.maintenance.keys import Ints, equal, key_set
 from headwater.maintenance.slices import WHOLE, Slices
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.conditions import meets
+from headwater.model.errors import PromiseBroken
 from headwater.model.names import TableName
 from headwater.model.source import ORDINAL, Question
 
@@ -60,7 +64,8 @@ Wave = Generator[Ask, pa.Table, pa.Table]
 def wave(view: ViewDefinition, journal: Journal, part: Journal, slices: Slices = WHOLE) -> Wave:
     """The core's changelog caused by the changes in `part`, a subset of the batch's `journal`. Rows are matched in
     `slices`; questions are asked once, whatever the slices."""
-    partials = {i: _origin(o, part) for i, o in enumerate(view.occurrences)}
+    met_later = view.parents_relied_on
+    partials = {i: _origin(o, part) for i, o in enumerate(view.occurrences) if i not in met_later}
     for step, needed in zip(steps(view), _needed_after(view), strict=True):
         origins = [i for i in sorted(partials) if i in step.origins and partials[i].num_rows]
         if origins:
@@ -112,14 +117,40 @@ class _Step:
         answer = yield Ask(question, sum(partials[i].num_rows for i in origins))
         versions = _versions(target, answer, ordinals, changes, changed)
         for i, number in zip(origins, numbers, strict=True):
-            # T1 … T(i−1) are met as after s, T(i+1) … Tn as before s.
-            partials[i] = self._matched(partials[i], number, versions, 1 if step.target < i else 0)
+            # T1 … T(i−1) are met as after s, T(i+1) … Tn as before s. A parent whose own changes meet nothing comes
+            # first in that order, wherever it stands: it is met as after s.
+            parent = step.target in self.view.parents_relied_on
+            if parent:
+                self._check_found(partials[i], number, versions)
+            partials[i] = self._matched(partials[i], number, versions, 1 if parent or step.target < i else 0)
+
+    def _check_found(self, partial: pa.Table, number: Ints, versions: _Versions) -> None:
+        """That every row finds its one parent, as the view counts on it (`keeping/relying`). A row that refers to
+        nothing needs none."""
+        left, right = versions.after(number, partial.column(SEQ).to_numpy(), 1)
+        sums = np.concatenate([[0], np.cumsum(versions.count)])
+        missing = np.flatnonzero((number >= 0) & (sums[right] - sums[left] != 1))
+        if len(missing):
+            raise no_parent(self.view, self.step, partial.slice(int(missing[0]), 1).to_pylist()[0])
 
     def _matched(self, partial: pa.Table, number: Ints, versions: _Versions, first: int) -> pa.Table:
         def one(cut: slice) -> pa.Table:
             return _match(partial.slice(cut.start, cut.stop - cut.start), number[cut], versions, first)
 
         return pa.concat_tables(self.slices.each(one, self.slices.cuts(partial.num_rows)))
+
+
+def no_parent(view: ViewDefinition, step: JoinStep, row: Mapping[str, object]) -> PromiseBroken:
+    """That a row refers to nothing, where a foreign key was counted on."""
+    table = next(r.table for r in view.relies if r.occurrence == step.target)
+    value = ", ".join(repr(row[name]) for name in step.near)
+    at = f" in transaction {row[SEQ]}" if SEQ in row else ""
+    return PromiseBroken(
+        f"a row with {', '.join(step.near)} = {value} refers to no row of {table}{at}, though a foreign key says so;"
+        f" view {view.name} counts on that",
+        f'remove changes = "inserts" of {table} from headwater.toml (or add the missing row) and run'
+        " 'headwater apply': it loads the view with what it needs kept beside it",
+    )
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,10 @@ class ValueUnfit(HeadwaterError):
     """A source holds a value that its column's type here cannot represent exactly."""
 
 
+class PromiseBroken(HeadwaterError):
+    """A table did what the project's settings say it never does, and a view counted on that."""
+
+
 class EndlessRecursion(HeadwaterError):
     """WITH RECURSIVE over data that never ends, or only after more levels than are allowed."""
 

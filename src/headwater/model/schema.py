@@ -53,6 +53,16 @@ Identities = Mapping[str, Identity]
 
 
 @dataclass(frozen=True)
+class ForeignKey:
+    """`columns` of a table refer to the columns `referenced` of `table`, a table of the same source. It says what is
+    meant, not that it holds at every moment: a source may check it late, or not at all."""
+
+    columns: tuple[str, ...]
+    table: TableName
+    referenced: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TableSchema:
     """`key` is the primary key, empty if there is none; `indexes` lists leading columns of usable indexes."""
 
@@ -63,6 +73,7 @@ class TableSchema:
     rows: int | None = None
     indexable: bool = True
     """Whether an index is what would help to find rows; else it is how they lie in files."""
+    foreign_keys: tuple[ForeignKey, ...] = ()
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

@@ -59,7 +59,8 @@ TRANSACTIONS = pa.schema(
 )
 
 __all__ = [
-    "ASK", "CAPTURE", "CHAINED", "COUNT", "DELAY", "LOG_LIMIT", "MISSING", "ORDINAL", "PARTS", "SEQ", "TRANSACTIONS",
+    "ASK", "CAPTURE", "CHAINED", "CHANGES", "COUNT", "DELAY", "LOG_LIMIT", "MISSING", "ORDINAL", "PARTS", "SEQ",
+    "TRANSACTIONS",
     "UNFIT", "Capture", "Chunk", "CommitTimes", "Held", "JoinQuestion", "Joined", "Poll", "Question", "Scripted",
     "Source", "SourceSpec",
 ]  # fmt: skip
@@ -72,6 +73,9 @@ ASK = "ask"
 
 CHAINED = "chained"
 """The option that says that a source is part of chains, and of nothing else."""
+
+CHANGES = "changes:"
+"""The options that say, after the name of a table, how it changes if not in every way: "never", "inserts"."""
 
 CAPTURE = "capture"
 """The option that says how changes are seen: "triggers", "log", or "auto"."""
@@ -115,6 +119,11 @@ class SourceSpec:
     def chained(self) -> bool:
         """Whether its agent joins its rows with those of others, and nobody else asks for them."""
         return dict(self.options).get(CHAINED, "false") == "true"
+
+    @property
+    def promised(self) -> dict[str, str]:
+        """What the project says of tables (as it calls them) that do not change in every way."""
+        return {key.removeprefix(CHANGES): value for key, value in self.options if key.startswith(CHANGES)}
 
     @property
     def capture(self) -> str:

@@ -22,7 +22,7 @@ from headwater.algebra.parse import define
 from headwater.algebra.promise import AUXILIARY as VALUES
 from headwater.algebra.promise import KEPT_FOR
 from headwater.algebra.statements import ParsedView
-from headwater.algebra.view import ViewDefinition
+from headwater.algebra.view import Relied, ViewDefinition
 from headwater.maintenance.keeping.chains import (
     Define,
     chain_of,
@@ -35,6 +35,7 @@ from headwater.maintenance.keeping.copies import Copy, Use, asked_tables, copy_i
 from headwater.maintenance.keeping.groups import equal_groups, frequency_groups
 from headwater.maintenance.keeping.known import AUXILIARY, GROUPS, NOTHING_KNOWN, Keeping
 from headwater.maintenance.keeping.partition import auxiliary_view, block_of, over
+from headwater.maintenance.keeping.relying import over_copies_of, relied_on
 from headwater.model.consistency import Level
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import SourceName, TableName, ViewName
@@ -53,11 +54,17 @@ class Defined:
 
 @dataclass(frozen=True)
 class _Stated:
-    """A view as it is maintained, so far, and the one that somebody wrote it as a part of."""
+    """A view as it is maintained, so far, and the one that somebody wrote it as a part of. `relied` is what it counts
+    on, to ask for less."""
 
     parsed: ParsedView
     view: ViewDefinition
     written: ParsedView
+    relied: frozenset[Relied] = frozenset()
+
+    @property
+    def asked(self) -> frozenset[TableName]:
+        return asked_tables(replace(self.view, relies=tuple(self.relied)))
 
 
 def define_each(
@@ -157,6 +164,7 @@ class _Chooser:
     def with_copies(self, stated: Sequence[_Stated], errors: dict[ViewName, HeadwaterError]) -> Defined:
         """The views, those that would ask for what is to be kept over copies of it."""
         wanted: dict[int, list[Use]] = {}
+        stated = [self._relying(one) for one in stated]
         for place, one in enumerate(stated):
             try:
                 tables = self._kept_tables(one)
@@ -176,6 +184,15 @@ class _Chooser:
                 errors[ViewName(one.written.name)] = error
         return Defined({name: view for name, view in found.items() if name not in self._known}, errors)
 
+    def _relying(self, one: _Stated) -> _Stated:
+        """With what it can count on, where that spares it copies that it must have otherwise."""
+        if one.view.level is Level.PERIODIC or one.view.relies:
+            return replace(one, relied=frozenset(one.view.relies))
+        tables = frozenset(one.view.base_tables)
+        if auxiliary_of(one.written, self._keeping) != "all":
+            tables = frozenset(t for t in tables if t.source in self._keeping.unasked)
+        return replace(one, relied=frozenset(relied_on(one.view, tables, self._keeping.promised, self._catalog)))
+
     def _kept_tables(self, one: _Stated) -> frozenset[TableName]:
         """The tables of which a view must not ask."""
         unasked = frozenset(t for t in one.view.base_tables if t.source in self._keeping.unasked)
@@ -189,7 +206,7 @@ class _Chooser:
             return frozenset()
         if one.view.chain is not None:
             return frozenset()
-        asked = asked_tables(one.view)
+        asked = one.asked
         if asked & unasked and one.view.maintenance != WAVE:
             raise one.written.option_error(
                 MAINTENANCE,
@@ -237,12 +254,12 @@ class _Chooser:
 
     def _over(self, one: _Stated, copies: Mapping[TableName, Copy], found: Definitions) -> ViewDefinition:
         if not copies:
-            return one.view
+            return replace(one.view, relies=over_copies_of(one.relied, one.view, one.view, {}))
         names = Names(one.parsed, self._catalog, Views(found, frozenset(self._names)))
         rest = restated(one.parsed, one.parsed.name, over_copies(names, copies))
         made = self._define(rest, found)
         assert made.columns == one.view.columns, f"{one.parsed.name} over copies has other columns"
-        return made
+        return replace(made, relies=over_copies_of(one.relied, one.view, made, copies))
 
     def _define(self, parsed: ParsedView, found: Definitions) -> ViewDefinition:
         return define(parsed, self._catalog, found, [*self._names, *found])

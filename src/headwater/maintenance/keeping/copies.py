@@ -9,7 +9,7 @@ of them may look at (only conditions that all of them make are applied).
 *The smallest set.* A question reaches a table when something that it is joined, grouped or compared with changes. So a
 table must be kept if a view asks for it at all, and a copy of it is enough: a join of several would need those tables
 themselves to be maintained. Tables of which a view needs nothing but their changes (a view of one table, the arms of
-UNION ALL) are not asked, and not kept.
+UNION ALL) are not asked, and not kept; neither is what others are joined with that do not change (`relying`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,20 @@ from sqlglot import exp
 
 from headwater.algebra.conditions import take_apart
 from headwater.algebra.names import Catalog, Names
-from headwater.algebra.relations import Filter, Generate, Project, Relation, Table, Union, children
+from headwater.algebra.relations import (
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    Table,
+    Union,
+    children,
+    tables,
+)
 from headwater.algebra.trees import table_mentions
-from headwater.algebra.view import ViewDefinition
+from headwater.algebra.view import Reliance, ViewDefinition
 from headwater.maintenance.keeping.partition import Block, Stand, block_of, needed_columns, over, written_table
 from headwater.model.conditions import Condition, Scalar
 from headwater.model.names import CLOCK, TableName
@@ -39,18 +50,41 @@ _COMPARED: dict[str, type[exp.Expr]] = {
 
 def asked_tables(view: ViewDefinition) -> frozenset[TableName]:
     """The tables of sources that maintaining the view asks for rows."""
+    asked: Iterable[TableName]
     if view.tree is None:
-        asked = view.base_tables if len(view.occurrences) > 1 else ()
+        relied = {r.occurrence for r in view.relies}
+        begin = [i for i in range(len(view.occurrences)) if i not in relied]
+        asked = [o.table for j, o in enumerate(view.occurrences) if any(i != j for i in begin)]
     else:
-        asked = tuple(_asked(view.tree, False))
+        still = frozenset(view.occurrences[r.occurrence].table for r in view.relies if r.on is Reliance.NEVER)
+        asked = _asked(view.tree, False, still)
     return frozenset(t for t in asked if not t.is_view and t.source != CLOCK)
 
 
-def _asked(node: Relation, below: bool) -> Iterable[TableName]:
+def _asked(node: Relation, below: bool, still: frozenset[TableName]) -> Iterable[TableName]:
+    """The tables below a node that something asks for: the node itself, or what stands above it (`below`)."""
     if isinstance(node, Table):
         return [node.table] if below else []
-    inner = below or not isinstance(node, _LINEAR)
-    return [table for child in children(node) for table in _asked(child, inner)]
+    if isinstance(node, Join):
+        sides = _met_sides(node, still)
+        parts = zip((node.left, node.right), sides, strict=True)
+        return [table for child, met in parts for table in _asked(child, below or met, still)]
+    inner = below or not (isinstance(node, _LINEAR) or _is_still(node, still))
+    return [table for child in children(node) for table in _asked(child, inner, still)]
+
+
+def _met_sides(node: Join, still: frozenset[TableName]) -> tuple[bool, bool]:
+    """Whether a join asks for its left side, and for its right side: for what the other's changes meet. Whether a row
+    has a match is asked of the right side also when that side changed; of a full join, of both."""
+    left, right = not _is_still(node.left, still), not _is_still(node.right, still)
+    if node.kind is JoinKind.INNER:
+        return right, left
+    return (right, left or right) if node.kind is not JoinKind.FULL else (left or right, left or right)
+
+
+def _is_still(node: Relation, still: frozenset[TableName]) -> bool:
+    found = tables(node)
+    return bool(found) and all(table.table in still for table in found)
 
 
 @dataclass(frozen=True)

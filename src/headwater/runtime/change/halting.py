@@ -11,7 +11,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from headwater.model.errors import CaptureMissing, HeadwaterError, LifeChanged, PositionTrimmed, SchemaChanged
+from headwater.model.errors import (
+    CaptureMissing,
+    HeadwaterError,
+    LifeChanged,
+    PositionTrimmed,
+    PromiseBroken,
+    SchemaChanged,
+)
 from headwater.model.names import SourceName
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.commit.events import Halted
@@ -91,6 +98,8 @@ class Halting:
         if isinstance(error, CaptureMissing | SchemaChanged):
             self._watch.broke([view.plan.fingerprint])
             return Halt(error.what, error.fix or "'headwater apply' loads it again")
+        if isinstance(error, PromiseBroken):  # one that is mended shows nothing, taken as one state
+            return Halt(error.what, error.fix, resumable=True)
         fix = f"correct it at the source, then 'headwater resume {view.name}' goes on from where it stopped"
         return Halt(error.what, fix, resumable=True)
 

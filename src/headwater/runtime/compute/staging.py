@@ -10,15 +10,17 @@ import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.maintenance.block_loads import BlockLoad, Pushed
 from headwater.model.changelog import COUNT
 from headwater.model.conditions import Condition
-from headwater.model.names import Position, Seq, SourceName, TableName
+from headwater.model.names import Position, Seq, SourceName, TableName, ViewName
 from headwater.model.schema import Identities
 from headwater.model.source import Chunk
 from headwater.runtime.compute.copying import ScanWork, staging, staging_name
@@ -53,12 +55,38 @@ class TableCopy:
     conditions: tuple[Condition, ...]
 
 
-def wanted(plans: Sequence[ViewPlan]) -> dict[TableName, TableCopy]:
-    """What several views together need of their tables."""
+@dataclass(frozen=True)
+class BlockCopy:
+    """A join that its source makes, chunk by chunk of its first table; called as the block is, and by the view."""
+
+    view: str
+    load: BlockLoad
+    schema: pa.Schema
+
+    @property
+    def name(self) -> TableName:
+        block = self.load.block.table
+        return TableName(block.source, f"join-{self.view}-{block.table.strip(chr(0))}")
+
+
+def block_copies(plan: ViewPlan, found: Pushed) -> dict[TableName, BlockCopy]:
+    """The joins of a view, by its blocks."""
+    made = {}
+    for load in found.loads:
+        of = {o.core(c): plan.schemas[o.table].field(c) for o in plan.view.occurrences for c in o.columns}
+        fields = [of[c].with_name(c) for c in found.over.blocks[load.block.table].columns]
+        made[load.block.table] = BlockCopy(plan.view.name, load, pa.schema(fields))
+    return made
+
+
+def wanted(plans: Sequence[ViewPlan], joined: Mapping[ViewName, Pushed] = MappingProxyType({})) -> Wanted:
+    """What several views together need of their tables, but for those that are `joined` at their sources."""
     result: dict[TableName, TableCopy] = {}
     for plan in plans:
+        blocks = joined[plan.view.name].over.blocks.values() if plan.view.name in joined else ()
+        elsewhere = {o.alias for block in blocks for o in block.view.occurrences}
         for occurrence in plan.view.occurrences:
-            if occurrence.table.is_view:
+            if occurrence.table.is_view or occurrence.alias in elsewhere:
                 continue
             schema = plan.schemas[occurrence.table]
             known = result.get(occurrence.table)
@@ -69,6 +97,9 @@ def wanted(plans: Sequence[ViewPlan]) -> dict[TableName, TableCopy]:
             shared = tuple(c for c in known.conditions if c in occurrence.conditions)
             result[occurrence.table] = TableCopy(pa.schema([*known.schema, *more]), shared)
     return result
+
+
+Wanted = dict[TableName, TableCopy]
 
 
 @dataclass(frozen=True)
@@ -98,15 +129,19 @@ class Staging:
         """The transaction up to which the copies reach."""
         return self._at.seq
 
-    def copy(self, tables: Mapping[TableName, TableCopy], progress: Progress) -> None:
+    def copy(self, tables: Mapping[TableName, TableCopy], progress: Progress, joins: Sequence[BlockCopy] = ()) -> None:
         """Copy what is not copied yet."""
         if not self._at.owner:
-            self._forget_others(tables)
+            self._forget_others(tables, joins)
         done, done_lock, sizes = [0], threading.Lock(), []
         for name, want in tables.items():
             self._chunks[name] = self._plan_chunks(name, want)
             size = self._catalog.described(name.source)[name].rows
             sizes.append(size if size is not None else 0)
+        for join in joins:
+            first = join.load.block.view.occurrences[join.load.first].table
+            self._chunks[join.name] = self._plan_join(join, first)
+            sizes.append(self._catalog.described(first.source)[first].rows or 0)
         total = sum(sizes)
         progress(0, total or None)
 
@@ -117,6 +152,7 @@ class Staging:
 
         with ThreadPoolExecutor(max_workers=2, thread_name_prefix="headwater-copy") as pool:
             copies = [pool.submit(self._copy_table, n, w, advance) for n, w in tables.items()]
+            copies += [pool.submit(self._copy_join, join, advance) for join in joins]
             try:
                 for copy in copies:
                     copy.result()
@@ -135,21 +171,42 @@ class Staging:
             self._storage.delete_folder(folder.rpartition("/")[0])
 
     def _copy_table(self, name: TableName, want: TableCopy, advance: Callable[[int], None]) -> None:
-        chunks, folder = self._chunks[name], self._folders[name]
-        there = set(self._storage.names(folder))
-        missing = [c for c in chunks if staging_name(c) not in there]
-        advance(sum(c.rows or 0 for c in chunks if c not in missing))
+        known = {name: self._at.identities[name]} if name in self._at.identities else {}
         work = ScanWork(
             self._storage,
-            folder,
+            self._folders[name],
             self._catalog.spec(name.source),
             self._at.positions[name.source],
             tuple(want.schema.names),
             want.schema,
-            tuple(missing),
+            (),
             want.conditions,
-            {name: self._at.identities[name]} if name in self._at.identities else {},
+            known,
         )
+        self._copy_chunks(name, work, advance)
+
+    def _copy_join(self, join: BlockCopy, advance: Callable[[int], None]) -> None:
+        name, occurrences = join.name, join.load.block.view.occurrences
+        work = ScanWork(
+            self._storage,
+            self._folders[name],
+            self._catalog.spec(name.source),
+            self._at.positions[name.source],
+            tuple(join.load.key_schema.names),
+            join.schema,
+            (),
+            occurrences[join.load.first].conditions,
+            {o.table: self._at.identities[o.table] for o in occurrences if o.table in self._at.identities},
+            join.load,
+        )
+        self._copy_chunks(name, work, advance)
+
+    def _copy_chunks(self, name: TableName, work: ScanWork, advance: Callable[[int], None]) -> None:
+        chunks = self._chunks[name]
+        there = set(self._storage.names(work.folder))
+        missing = [c for c in chunks if staging_name(c) not in there]
+        advance(sum(c.rows or 0 for c in chunks if c not in missing))
+        work = replace(work, chunks=tuple(missing))
         # a few chunks per job, so that progress is seen and an interruption loses little
         width = 4 * self._spark.sparkContext.defaultParallelism
         for start in range(0, len(missing), width):
@@ -162,6 +219,14 @@ class Staging:
     def _plan_chunks(self, name: TableName, want: TableCopy) -> list[Chunk]:
         folder = f"{self._root(name, want)}/{quote(str(name), safe='')}"
         self._folders[name], self._schemas[name] = folder, want.schema
+        return self._chunks_of(name, folder)
+
+    def _plan_join(self, join: BlockCopy, first: TableName) -> list[Chunk]:
+        folder = f"{self._root_of_join(join)}/{quote(str(join.name), safe='')}"
+        self._folders[join.name], self._schemas[join.name] = folder, join.schema
+        return self._chunks_of(first, folder)
+
+    def _chunks_of(self, name: TableName, folder: str) -> list[Chunk]:
         saved = self._storage.get(f"{folder}/chunks.json")
         if saved is not None:
             kept = decode(saved, list[_Chunk], self._storage.uri(f"{folder}/chunks.json"))
@@ -177,8 +242,15 @@ class Staging:
         about = (self._at.seq, sorted(self._at.positions.items()), str(name), str(want.schema), str(want.conditions))
         return f"{FOLDER}/{self._at.seq}-{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
 
-    def _forget_others(self, tables: Mapping[TableName, TableCopy]) -> None:
+    def _root_of_join(self, join: BlockCopy) -> str:
+        block = join.load.block.view
+        said = (block.occurrences, block.equalities, join.load.key)
+        about = (self._at.seq, sorted(self._at.positions.items()), str(join.name), said, str(join.schema))
+        return f"{FOLDER}/{self._at.seq}-{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
+
+    def _forget_others(self, tables: Mapping[TableName, TableCopy], joins: Sequence[BlockCopy]) -> None:
         mine = {self._root(name, want).rpartition("/")[2] for name, want in tables.items()}
+        mine |= {self._root_of_join(join).rpartition("/")[2] for join in joins}
         for folder in self._storage.names(FOLDER):
             if folder not in mine and not folder.startswith(("verify-", "refresh-", "point")):
                 self._storage.delete_folder(f"{FOLDER}/{folder}")

@@ -39,6 +39,7 @@ from headwater.model.source import ORDINAL, Question, Source, SourceSpec
 from headwater.model.written import DataFile, Tally, Written
 from headwater.runtime.compute.answers import ANSWERS, Signature, Wider
 from headwater.runtime.compute.failures import TooMuch, carries_errors
+from headwater.runtime.compute.promises import check_promises
 from headwater.runtime.compute.unfit import represented
 from headwater.sources import connect
 from headwater.storage import Storage
@@ -198,7 +199,9 @@ def _waved(work: WaveWork, slices: Slices) -> tuple[pa.Table, Tally]:
 
 
 def contraction(work: WaveWork) -> Contracted | None:
-    """The view over its blocks, if it has any and they may be used."""
+    """The view over its blocks, if it has any and they may be used. Parents that are counted on are met one by one."""
+    if work.view.parents_relied_on:
+        return None
     return contracted(work.view, work.schemas, work.leading) if work.join_at_sources else None
 
 
@@ -218,6 +221,7 @@ def batch_changes(work: WaveWork, table: TableName) -> pa.Table:
         rows = rows.set_column(rows.schema.get_field_index(SEQ), SEQ, pa.array(seqs))
     if work.every != 1 or _updates(rows):
         rows = consolidate(rows)  # an update of columns that the view does not use is no change
+    check_promises(work.view, table, within(rows, work.lo, work.hi))
     return represented(rows, table, work.view) if UNFIT in rows.column_names else rows
 
 

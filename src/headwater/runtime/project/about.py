@@ -69,6 +69,7 @@ def statement_of(view: ViewDefinition) -> str:
     options += [f"every = {view.every}"] if view.every > 1 else []
     options += [f"schedule = '{view.schedule}'"] if view.schedule else []
     options += [f"kept_for = '{view.kept_for}'"] if view.kept_for else []
+    options += [f"relies = '{'; '.join(map(str, view.relies))}'"] if view.relies else []
     options += [f"maintenance = '{view.maintenance}'"] if view.maintenance != WAVE else []
     options += [f"parallel = {view.parallel}"] if METHODS[view.maintenance].parallel else []
     if view.chain is not None:

@@ -28,6 +28,7 @@ def fingerprint(view: ViewDefinition, tables: Mapping[TableName, TableSchema], p
     said = (view.recompute, view.level.value, view.every, view.schedule, sorted(read.items()), *parents)
     if view.chain is not None:
         said = (*said, view.chain.query)
+    said = (*said, *map(str, view.relies))
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from headwater.integrator.journal import Journal
 from headwater.maintenance.keeping.costs import Measured
-from headwater.maintenance.keeping.known import AUXILIARY, Keeping
+from headwater.maintenance.keeping.known import AUXILIARY, Changing, Keeping
+from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import TableName
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
@@ -23,7 +24,21 @@ def keeping_of(config: Config, storage: Storage, catalog: SourceCatalog, parsed:
     wanted = {one.options.get(AUXILIARY, config.auxiliary).lower() for one in parsed}
     changes = changed_rows(storage) if "frequency" in wanted else {}
     weighed = measured(catalog, storage) if "auto" in wanted else Measured()
-    return Keeping(config.auxiliary, config.groups, config.unasked, changes, weighed, config.chained)
+    promised = promised_tables(config, catalog)
+    return Keeping(config.auxiliary, config.groups, config.unasked, changes, weighed, config.chained, promised)
+
+
+def promised_tables(config: Config, catalog: SourceCatalog) -> dict[TableName, Changing]:
+    """What headwater.toml promises of tables, by their names at the sources."""
+    found: dict[TableName, Changing] = {}
+    for source, spec in config.sources.items():
+        for said, how in spec.promised.items():
+            schema, _, table = said.rpartition(".")
+            try:
+                found[catalog.resolve(source, schema, table).name] = Changing(how)
+            except UnknownName as error:
+                raise ConfigError(f"[sources.{source}.tables.{said}]: {error.what}", error.fix) from None
+    return found
 
 
 def changed_rows(storage: Storage) -> dict[TableName, int]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from headwater.model.names import SourceName, TableName
-from headwater.model.schema import Column, TableSchema
+from headwater.model.schema import Column, ForeignKey, TableSchema
 from headwater.storage import Storage
 from headwater.storage.records import decode, encode
 
@@ -52,17 +52,22 @@ class _Table:
     key: tuple[str, ...]
     indexes: tuple[tuple[str, ...], ...]
     rows: int | None
+    foreign_keys: list[tuple[tuple[str, ...], str, str, tuple[str, ...]]] = field(default_factory=list)
+    """(columns, schema and table referred to, columns there) each."""
 
 
 def _stored(table: TableSchema) -> _Table:
     types = pa.schema([pa.field(c.name, c.type) for c in table.supported()]).serialize()
     columns = [(c.name, c.declared, c.nullable) for c in table.columns]
     encoded = base64.b64encode(types).decode()
-    return _Table(table.name.schema, table.name.table, columns, encoded, table.key, table.indexes, table.rows)
+    refers = [(k.columns, k.table.schema, k.table.table, k.referenced) for k in table.foreign_keys]
+    name = table.name
+    return _Table(name.schema, name.table, columns, encoded, table.key, table.indexes, table.rows, refers)
 
 
 def _schema(source: SourceName, known: _Table) -> TableSchema:
     types = {f.name: f.type for f in pa.ipc.read_schema(pa.py_buffer(base64.b64decode(known.types)))}
     columns = tuple(Column(name, types.get(name), declared, nullable) for name, declared, nullable in known.columns)
     name = TableName(source, known.table, known.schema)
-    return TableSchema(name, columns, known.key, known.indexes, known.rows)
+    refers = tuple(ForeignKey(here, TableName(source, t, s), there) for here, s, t, there in known.foreign_keys)
+    return TableSchema(name, columns, known.key, known.indexes, known.rows, foreign_keys=refers)

@@ -10,6 +10,9 @@
                                 "chain": agents join rows between themselves (maintenance = 'pull-push')
     log_limit = "10 GB"         so much of its log a server may keep for Headwater; beyond, views are loaded again
     parts_seconds = 86400       how long the parts of a global transaction wait for the one here
+    [sources.NAME.tables.TABLE] a table of it ("schema.table" where its name alone is not enough)
+    changes = "never"           it does not change: what is joined with it need not be kept for its sake
+    changes = "inserts"         rows only come to it: what refers to it by a foreign key need not be kept for its sake
     delay_ms = 20               every question takes so much longer: to see what a source far away would cost
 
 A variable in the user, password, host or database part of a url may hold any characters: it is percent-encoded here.
@@ -28,7 +31,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from headwater.model.errors import ConfigError, UnknownName
 from headwater.model.names import SourceName
 from headwater.model.sizes import bytes_of
-from headwater.model.source import ASK, CAPTURE, CHAINED, DELAY, LOG_LIMIT, MISSING, PARTS, SourceSpec
+from headwater.model.source import ASK, CAPTURE, CHAINED, CHANGES, DELAY, LOG_LIMIT, MISSING, PARTS, SourceSpec
 from headwater.runtime.project.secrets import remember
 
 SCHEMES = ("postgresql", "postgres", "mariadb", "mysql", "sqlite", "delta", "delta+s3", "files", "agent", "memory")
@@ -39,7 +42,8 @@ SERVERS = (*POSTGRES, *MARIADB)
 QUESTIONS = "questions"
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARTS = ("host", "port", "database", "user", "password")
-_KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, LOG_LIMIT, QUESTIONS, PARTS, DELAY)
+TABLES = "tables"
+_KEYS = ("url", "kind", *_PARTS, ASK, CAPTURE, LOG_LIMIT, QUESTIONS, PARTS, DELAY, TABLES)
 _ENCODE = "write it percent-encoded (@ is %40, / is %2F, : is %3A), or give it as a setting of its own: password = …"
 
 
@@ -71,6 +75,7 @@ def source_spec(name: str, settings: Any, path: Path) -> SourceSpec:
         *_log_limit(settings, scheme, where),
         *_number(settings, PARTS, where),
         *_number(settings, DELAY, where),
+        *_tables(settings, name, path),
     )
     options = (*parts.items(), *own, *((MISSING, variable) for variable in dict.fromkeys(missing)))
     return SourceSpec(SourceName(name), url, options)
@@ -215,6 +220,30 @@ def _number(settings: Mapping[str, Any], key: str, where: str) -> list[tuple[str
     if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= most:
         raise ConfigError(f"{key} in {where} must be a number of {unit} from 0 to {most}", "correct it")
     return [(key, str(said))]
+
+
+_CHANGES = ("never", "inserts", "any")
+
+
+def _tables(settings: Mapping[str, Any], name: str, path: Path) -> list[tuple[str, str]]:
+    """[sources.NAME.tables.TABLE]: what is promised of tables."""
+    found, tables = list[tuple[str, str]](), settings.get(TABLES, {})
+    if not isinstance(tables, dict):
+        raise ConfigError(
+            f"{TABLES} in [sources.{name}] of {path} is not a section", f"write [sources.{name}.{TABLES}.T]"
+        )
+    for table, said in tables.items():
+        where = f"[sources.{name}.{TABLES}.{table}] of {path}"
+        if not isinstance(said, dict):
+            raise ConfigError(f"{where} is not a section", 'write changes = "never" below it')
+        for key in said:
+            if key != "changes":
+                raise UnknownName("setting", key, ["changes"], f"in {where}")
+        how = said.get("changes", "any")
+        if how not in _CHANGES:
+            raise UnknownName("value of changes", str(how), _CHANGES, f"in {where}")
+        found += [(f"{CHANGES}{table}", how)] if how != "any" else []
+    return found
 
 
 def _part(key: str, value: Any, where: str, missing: list[str]) -> str:

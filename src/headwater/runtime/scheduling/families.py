@@ -39,6 +39,12 @@ class Family:
     bounds: list[Seq] = field(default_factory=list)
     stops: list[Seq] = field(default_factory=list)
     """Bounds that somebody asked for: no batch crosses them."""
+    became: Family | None = field(default=None, repr=False)
+    """The family that it joined: whoever still knows it by itself means that one."""
+
+    @property
+    def now(self) -> Family:
+        return self if self.became is None else self.became.now
 
     def stop_at(self, seq: Seq) -> None:
         """Let no batch cross this transaction."""
@@ -90,6 +96,7 @@ class Family:
         self.step = math.lcm(self.step, other.step)
         self.bounds = sorted({*self.bounds, *other.bounds})
         self.stops = sorted({*self.stops, *other.stops})
+        other.became = self
 
     def _stop(self, after: Seq) -> Seq | None:
         at = bisect_right(self.stops, after)

@@ -40,7 +40,7 @@ class Schedule:
     def family(self, plan: ViewPlan, new: Mapping[ViewName, Family]) -> Family:
         """The family of a view: its parents' or one of its own. `new` are those of views that come with it. Families
         that have a child in common become one."""
-        parents = [new.get(p) or self._family_of(p) for p in plan.view.parents]
+        parents = [(new.get(p) or self._family_of(p)).now for p in plan.view.parents]
         family = self.united(parents) or Family()
         family.step = math.lcm(family.step, plan.view.every)
         return family
@@ -64,9 +64,9 @@ class Schedule:
         first: Family | None = None
         for family in families:
             if first is None:
-                first = family
-            elif family is not first:
-                self.managers.unite(first, family)
+                first = family.now
+            elif family.now is not first:
+                self.managers.unite(first, family.now)
         return first
 
     def _family_of(self, name: ViewName) -> Family:

@@ -22,15 +22,15 @@ from headwater.model.chain import Chain, ChainEpoch, ChainMember
 from headwater.model.conditions import Condition
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import TableName
-from headwater.model.schema import Column, Identity, TableSchema
+from headwater.model.schema import Column, ForeignKey, Identity, TableSchema
 from headwater.model.source import Capture, Chunk, Held, Joined, JoinQuestion, Poll, Question
 from headwater.sources.agent.frames import Frame, Kind, Malformed, frame
 
 _CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        TableName, TableSchema, Column, Identity, Capture, Held, Question, Joined, JoinQuestion, Poll, Chunk, Condition,
-        Chain, ChainMember, ChainEpoch,
+        TableName, TableSchema, Column, ForeignKey, Identity, Capture, Held, Question, Joined, JoinQuestion, Poll,
+        Chunk, Condition, Chain, ChainMember, ChainEpoch,
     )
 }  # fmt: skip
 _ERRORS: dict[str, type[HeadwaterError]] = {

@@ -64,6 +64,7 @@ from headwater.model.source import (
 from headwater.sources.postgres import capture, catalog, log, log_limit, owners, printing, standing
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection, ConnectionPool
+from headwater.sources.postgres.foreign_keys import foreign_keys
 from headwater.sources.postgres.identity import KnownTables
 from headwater.sources.postgres.joins import join_statement
 from headwater.sources.postgres.poll import xids_of
@@ -116,7 +117,8 @@ class PostgresSource:
     def describe(self) -> Mapping[TableName, TableSchema]:
         with self._connections.borrow() as connection:
             found = catalog.tables(connection, self.name)
-        return {name: table.schema() for name, table in found.items()}
+            refers = foreign_keys(connection, self.name)
+        return {name: replace(table.schema(), foreign_keys=refers.get(name, ())) for name, table in found.items()}
 
     def resolve(self, schema: str, table: str) -> TableName | None:
         with self._connections.borrow() as connection:

@@ -40,6 +40,7 @@ from headwater.sources.sqlite import asof, capture, chunks, layout, life
 from headwater.sources.sqlite import log as change_log
 from headwater.sources.sqlite.asof import Scan
 from headwater.sources.sqlite.files import BUSY_SECONDS, Connection, SqliteFile, literal, quote
+from headwater.sources.sqlite.foreign_keys import foreign_keys
 from headwater.sources.sqlite.known import SETUP, Watch
 from headwater.sources.sqlite.life import LifeMoment, Log
 from headwater.sources.sqlite.owners import Owner, registered
@@ -75,10 +76,16 @@ class SqliteSource:
 
     def describe(self) -> Mapping[TableName, TableSchema]:
         with self._file.reading() as connection:
-            return {
-                TableName(self.name, name): _schema(TableName(self.name, name), table, _estimate(connection, table))
-                for name, table in live_tables(connection).items()
-            }
+            live = live_tables(connection)
+            refers = foreign_keys(connection, self.name, live)
+            found = [
+                replace(
+                    _schema(TableName(self.name, name), table, _estimate(connection, table)),
+                    foreign_keys=refers.get(name, ()),
+                )
+                for name, table in live.items()
+            ]
+        return {schema.name: schema for schema in found}
 
     def resolve(self, schema: str, table: str) -> TableName | None:
         if schema.lower() not in ("", "main"):
