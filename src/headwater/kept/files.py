@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,7 @@ FIRST = 16
 _RUN, _ALL = "__run", "__all"
 
 _open: OrderedDict[tuple[str, Index], Indexed] = OrderedDict()
+_opening = threading.Lock()
 
 
 class FilesKept:
@@ -69,6 +71,18 @@ class FilesKept:
         if by:
             rows = rows.take(pc.unique(matched(rows.select(by), wanted)[0]))
         return consolidate(rows.select([*shown, COUNT]))
+
+    def entries(self, by: Sequence[str], number: int, columns: Sequence[str], most: int) -> pa.Table | None:
+        """Of the keys with this hash, the rows as they stand in the files; None if there are more than `most`."""
+        wanted, parts, left = np.array([number], np.int64), [], most
+        for run in self._runs(Index(tuple(by))):
+            at = _places(run.ranges(wanted))
+            left -= len(at)
+            if left < 0:
+                return None
+            if len(at):
+                parts.append(run.take(at, columns))
+        return pa.concat_tables([pa.schema([self._schema.field(n) for n in columns]).empty_table(), *parts])
 
     def first(self, by: Sequence[str], keys: pa.Table, value: str, number: Ints, last: bool = False) -> pa.Table:
         wanted, runs = self._keys(by, keys), list(self._runs(Index(tuple(by), value)))
@@ -157,12 +171,15 @@ class FilesKept:
     def _runs(self, index: Index) -> Iterator[Indexed]:
         for path in self._paths:
             key = (self._storage.uri_of(path), index)
-            if key not in _open:
-                _open[key] = self._opened(path, index)
+            with _opening:
+                found = _open.get(key)
+            found = found or self._opened(path, index)  # perhaps by two at once: they make the same
+            with _opening:
+                _open[key] = found
+                _open.move_to_end(key)
                 while len(_open) > OPEN:
                     _open.popitem(last=False)
-            _open.move_to_end(key)
-            yield _open[key]
+            yield found
         if self._more is not None and self._more.num_rows:
             yield indexed(self._more, index)
 

@@ -6,7 +6,7 @@ public.people, headwater.public.people     people
 pg_catalog.pg_class, pg_class              the tables of `catalog`, which hold what PostgreSQL's clients look for
 pg_catalog.format_type(…)                  the functions of `catalog`
 x OPERATOR(pg_catalog.~) y, COLLATE        what they mean
-$1                                         its value, as a literal: typed if the client said its type
+$1                                         its value, as a literal (`parameters`)
 
 Invariant: what reaches the engine is one query that only reads, and `tables` names every view that it can read.
 """
@@ -25,8 +25,10 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headwater.model.errors import UnknownName
-from headwater.serve import catalog, types
+from headwater.serve import catalog
 from headwater.serve.errors import Refused, read_only
+from headwater.serve.parameters import Template
+from headwater.serve.plain import Plain, plain
 
 DATABASE = catalog.DATABASE
 _READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "("}
@@ -35,12 +37,13 @@ _WRITES = {
     "VACUUM", "ANALYZE", "REFRESH", "REINDEX", "CLUSTER", "LOCK", "CALL", "DO", "IMPORT", "SECURITY", "NOTIFY",
     "REPLACE", "ATTACH", "DETACH", "INSTALL", "LOAD", "EXPORT", "PRAGMA", "CHECKPOINT", "USE", "PREPARE", "EXECUTE",
 }  # fmt: skip
+REMEMBERED = 20_000
+"""What is known of a text is kept for the next time, if it is no longer than that."""
 _WHO = (exp.CurrentUser, exp.SessionUser)
 _CLOCKS_HERE: dict[type[exp.Expression], str] = {
     exp.CurrentTimestamp: "now", exp.CurrentDate: "today", exp.CurrentTime: "get_current_time",
 }  # fmt: skip
 _CLOCKS = tuple(_CLOCKS_HERE)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -64,29 +67,29 @@ class Statement:
 @dataclass(frozen=True)
 class Query:
     """A query for the engine. `tables` are views that it names; `perhaps` are those whose name also stands for a
-    WITH; `catalogued` says whether it looks into the catalogue."""
+    WITH; `catalogued` says whether it looks into the catalogue; `plain` is set where it needs no engine."""
 
-    tree: exp.Expression
     tables: tuple[str, ...]
     perhaps: tuple[str, ...]
     catalogued: bool
-    parameters: int
+    plain: Plain | None
+    template: Template
+
+    @property
+    def parameters(self) -> int:
+        return self.template.parameters
 
     def bound(self, values: Sequence[str | None], oids: Sequence[int]) -> str:
         """As the engine takes it, with these values for $1, $2, …"""
-        if len(values) < self.parameters:
-            said = f"there are {len(values)} values for {self.parameters} parameters"
-            raise Refused("08P01", said, "give one for each of $1, $2, …")
-        tree = self.tree.copy() if self.parameters else self.tree
-        for node in list(tree.find_all(exp.Parameter)) if self.parameters else ():
-            number = _number(node)
-            oid = oids[number - 1] if number <= len(oids) else 0
-            node.replace(_literal(values[number - 1], oid or (types.TEXT.array if _listed(node) else 0)))
-        return tree.sql(dialect="duckdb")
+        return self.template.bound(values, oids)
 
 
-def split(sql: str) -> list[Statement]:
+def split(sql: str) -> Sequence[Statement]:
     """The statements of a text, without comments and empty ones."""
+    return _split_before(sql) if len(sql) <= REMEMBERED else _split(sql)
+
+
+def _split(sql: str) -> Sequence[Statement]:
     try:
         tokens = sqlglot.tokenize(sql, dialect="postgres")
     except SqlglotError as error:
@@ -97,16 +100,22 @@ def split(sql: str) -> list[Statement]:
             parts.append([])
         else:
             parts[-1].append(token)
-    return [
+    return tuple(
         Statement(sql[part[0].start : part[-1].end + 1], part[0].text.upper(), tuple(t.text for t in part))
         for part in parts
         if part
-    ]
+    )
 
 
-@lru_cache(maxsize=512)
+_split_before = lru_cache(maxsize=512)(_split)
+
+
 def translated(text: str) -> Query:
     """A statement that reads, for the engine."""
+    return _translated_before(text) if len(text) <= REMEMBERED else _translated(text)
+
+
+def _translated(text: str) -> Query:
     tree = _parsed(text)
     for node in tree.find_all(exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Into, exp.Lock, exp.DDL):
         if not isinstance(node, exp.Query):
@@ -126,8 +135,11 @@ def translated(text: str) -> Query:
                 tree = new
             else:
                 node.replace(new)
-    parameters = max([_number(p) for p in tree.find_all(exp.Parameter)], default=0)
-    return Query(tree, tuple(seen.tables), tuple(seen.perhaps), seen.catalogued, parameters)
+    only = () if seen.catalogued or seen.perhaps else tuple(seen.tables)
+    return Query(tuple(seen.tables), tuple(seen.perhaps), seen.catalogued, plain(tree, only), Template(tree))
+
+
+_translated_before = lru_cache(maxsize=512)(_translated)
 
 
 def _parsed(text: str) -> Any:
@@ -269,42 +281,3 @@ def _operator(node: exp.Operator) -> Any:
         raise Refused("42883", f"there is no operator {sign}")
     found = known[bare](this=left, expression=right)
     return exp.Not(this=exp.Paren(this=found)) if sign.startswith("!") else found
-
-
-def _number(node: exp.Parameter) -> int:
-    said = node.name
-    if not said.isdecimal() or not 0 < int(said) < 65536:
-        raise Refused("42P02", f"there is no parameter ${said}", "parameters are $1, $2, …")
-    return int(said)
-
-
-def _listed(node: exp.Parameter) -> bool:
-    """Whether it stands where an array is wanted: = ANY($1), $1::text[]."""
-    above = node.parent
-    while isinstance(above, exp.Paren):
-        above = above.parent
-    return isinstance(above, exp.Any) or (isinstance(above, exp.Cast) and above.to.is_type(exp.DataType.Type.ARRAY))
-
-
-def _literal(value: str | None, oid: int) -> exp.Expression:
-    kind = types.BY_OID.get(oid)
-    inner = types.BY_ARRAY.get(oid)
-    if inner is not None:
-        listed = [] if value is None else [_literal(v, inner.oid) for v in types.read_array(value)]
-        array: exp.Expression = exp.Null() if value is None else exp.Array(expressions=listed)
-        return exp.cast(array, f"{inner.duck}[]", dialect="duckdb") if inner is not types.NUMERIC else array
-    if value is None:
-        typed = kind is not None and kind is not types.NUMERIC
-        return exp.cast(exp.Null(), kind.duck, dialect="duckdb") if typed and kind is not None else exp.Null()
-    if kind is None or kind.category == "S":
-        return exp.Literal.string(value)
-    if kind is types.NUMERIC:
-        if not _NUMBER.fullmatch(value):
-            raise Refused("22P02", f"{value!r} is no number")
-        number = exp.Literal.number(value.lstrip("+-"))
-        return exp.Paren(this=exp.Neg(this=number)) if value.startswith("-") else number
-    if kind is types.BYTEA:
-        if not re.fullmatch(r"\\x([0-9a-fA-F]{2})*", value):
-            raise Refused("22P02", "bytes are not written in hexadecimal", r"write them as '\x00ff'")
-        return exp.Anonymous(this="unhex", expressions=[exp.Literal.string(value[2:])])
-    return exp.cast(exp.Literal.string(value), kind.duck, dialect="duckdb")
