@@ -1,4 +1,4 @@
-"""How fast the views are read over the wire: point queries by PostgreSQL's protocol.
+"""How fast the views are read over the wire: point queries by PostgreSQL's protocol, whole views by Flight SQL.
 
     python bench/serve.py                  a view of 1,000,000 rows, 3 seconds each
     python bench/serve.py --n 100000 --seconds 1
@@ -6,7 +6,9 @@
 A warehouse is written by hand: one view that was loaded, and a hundred transactions after it, each of which changes a
 row. `headwater serve` runs
 in a process of its own; each client is a process, too. A rate is that of the wall clock, with the machine's load
-beside it. DuckDB alone asks the same question of one Parquet file, in this process, with nothing between.
+beside it. DuckDB alone asks the same question of one Parquet file, in this process, with nothing between. A whole view
+by Flight is compared with reading one Parquet file that holds the same rows, by pyarrow, all columns into memory; both
+are the best of seven, taken in turn.
 """
 
 from __future__ import annotations
@@ -29,9 +31,12 @@ import numpy as np
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
+from adbc_driver_flightsql import dbapi
+from pyarrow import flight
 
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import Position, Seq, SourceName, ViewName
+from headwater.serve.flight.wire import any_of
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog, ViewState
 from headwater.warehouse.format import check_format
@@ -77,15 +82,17 @@ def project(folder: Path, n: int) -> Path:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """Where `headwater serve` answers."""
-    command = [sys.executable, "-m", "headwater.cli.main", "serve", "--port", "0", "--json", "--project", str(folder)]
+def serving(folder: Path) -> Iterator[tuple[str, str]]:
+    """Where `headwater serve` answers: PostgreSQL's clients, and Arrow's."""
+    said = ["--port", "0", "--flight", "0", "--json", "--project", str(folder)]
+    command = [sys.executable, "-m", "headwater.cli.main", "serve", *said]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "HEADWATER_PASSWORD": PASSWORD}
     ) as served:
         assert served.stdout is not None
         try:
-            yield str(json.loads(served.stdout.readline())["url"]).replace("@", f":{PASSWORD}@")
+            told = json.loads(served.stdout.readline())
+            yield str(told["url"]).replace("@", f":{PASSWORD}@"), str(told["flight"])
         finally:
             served.terminate()
 
@@ -130,11 +137,46 @@ def alone(file: Path, n: int, seconds: float) -> float:
     return rate(lambda key: engine.execute(query, [key]).fetchone(), n, seconds)
 
 
+def whole(flown: str, file: Path, n: int) -> dict[str, float]:
+    """Seconds to have all rows in memory."""
+    bare = flight.connect(flown)
+    token = bare.authenticate_basic_token("headwater", PASSWORD)
+    options = flight.FlightCallOptions(headers=[token])
+    descriptor = flight.FlightDescriptor.for_command(any_of("CommandStatementQuery", (1, b"SELECT * FROM sales")))
+
+    def fly() -> pa.Table:
+        return bare.do_get(bare.get_flight_info(descriptor, options).endpoints[0].ticket, options).read_all()
+
+    def adbc() -> pa.Table:
+        who = {"username": "headwater", "password": PASSWORD}
+        with dbapi.connect(flown, db_kwargs=who, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT * FROM sales")
+            return cursor.fetch_arrow_table()
+
+    def timed(read: Callable[[], pa.Table]) -> float:
+        begin = time.perf_counter()
+        assert read().num_rows == n
+        return time.perf_counter() - begin
+
+    first = min(timed(fly) for _ in range(2))  # from the third time on it is read from a copy that needs no decoding
+    timed(fly)
+    time.sleep(3.0)
+    ways = {"flight_pyarrow_s": fly, "flight_adbc_s": adbc, "parquet_scan_s": lambda: pq.read_table(file)}
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(7):
+        for name, read in ways.items():
+            taken[name].append(timed(read))
+    best = {name: min(times) for name, times in taken.items()}
+    ratio = best["flight_pyarrow_s"] / best["parquet_scan_s"]
+    return {"flight_at_first_s": first, **best, "flight_to_parquet": ratio}
+
+
 def measure(n: int, seconds: float = 3.0) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         made = project(Path(folder) / "bench", n)
-        with serving(made) as url:
+        with serving(made) as (url, flown):
             found = {"first_query_s": first(url)}
+            found |= whole(flown, made / "sales.parquet", n)
             for many in (1, 4):
                 for prepare in (True, False):
                     name = f"{'prepared' if prepare else 'unprepared'}_{many}_per_s"

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from headwater.kept import files
 from headwater.kept.engine import hash_of, hashes
+from headwater.kept.files import FilesKept
 from headwater.model.changelog import COUNT, SEQ
 from headwater.storage import Storage
 from headwater.warehouse import contents
@@ -27,12 +29,17 @@ COLUMNS = pa.schema(
 )
 SCHEMA = pa.schema([*COLUMNS, (COUNT, pa.int64()), (SEQ, pa.int64())])
 NAN = float("nan")
+LOADED = 12
 
 
 def history(seed: int, transactions: int = 60) -> list[tuple[Any, ...]]:
     """Entries of a log whose every state is a bag: what is taken back was there."""
     chance, there, entries = random.Random(seed), list[tuple[Any, ...]](), list[tuple[Any, ...]]()
-    for seq in range(1, transactions + 1):
+    for _ in range(LOADED):  # a first load: each row once
+        row = (chance.choice([1, 2]), chance.choice(["a", "b"]), 0.5, [0])
+        there.append(row)
+        entries.append((*row, 1, 1))
+    for seq in range(2, transactions + 1):
         for _ in range(chance.randrange(1, 4)):
             if there and chance.random() < 0.45:
                 row = there.pop(chance.randrange(len(there)))
@@ -76,18 +83,23 @@ def test_a_scanned_state_is_the_folded_state(tmp_path: Path, seed: int, monkeypa
     storage, chance = Storage(str(tmp_path)), random.Random(seed)
     log = ChangelogTable(storage, "log")
     log.create(SCHEMA)
-    entries, files, at = history(seed), [], 0
+    entries, written, at = history(seed), [], 0
     while at < len(entries):
-        size = chance.randrange(1, 20)
+        size = chance.randrange(1, 20) if at else LOADED
         columns = list(zip(*entries[at : at + size], strict=True))
         part = pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], SCHEMA)
-        files.append(write_file(storage, "log", part, f"f{at}"))
+        written.append(write_file(storage, "log", part, f"f{at}"))
         at += size
-    version = log.commit(files)
+    version = log.commit(written)
     shelf = Shelf(storage)
+    if seed % 2:  # files of which there are copies
+        monkeypatch.setattr(files, "SMALL_ROWS", 6)
+        for kept in shelf.contents("log", version).files[:-2]:
+            FilesKept(storage, SCHEMA, [kept.path]).found(["id"], pa.table({"id": [1]}), ["id"])
     held = shelf.contents("log", version)
-    lookups = Lookups(storage)
-    assert held.large_paths()
+    lookups = Lookups()
+    assert held.through
+    assert len(held.large_paths()) > 1
     assert held.small.num_rows
     for seq in (1, 20, 41, 60):
         state = State(SCHEMA, seq, partial(shelf.contents, "log", version))

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from headwater.kept.contract import KEY, Ints
 from headwater.kept.engine import hashes, matched, speaking
-from headwater.kept.runs import Index, Indexed, Ranges, indexed, indexes, opened
+from headwater.kept.runs import Index, Indexed, Ranges, copied, indexed, indexes, mapped, opened
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.storage import Storage
 
@@ -213,6 +213,16 @@ class FilesKept:
             for index in indexes(self._cache(path), _name(path)):
                 for made in self._paths:
                     self._opened(made, index)
+
+    def copied(self, path: str) -> pa.Table | None:
+        """The rows of a file, memory-mapped, if somebody made a copy of them."""
+        return mapped(self._cache(path) / f"{_name(path)}.rows")
+
+    def copy(self) -> None:
+        """Make copies of the files, for those who read all of them again and again."""
+        for path in self._paths:
+            copied(self._cache(path), _name(path), lambda path=path: self._read(self._parquet(path)))  # type: ignore[misc]
+            self._tidy(path)
 
     def _parquet(self, path: str) -> pq.ParquetFile:
         return pq.ParquetFile(path, filesystem=self._storage.filesystem)

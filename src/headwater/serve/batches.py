@@ -61,7 +61,8 @@ class Computed:
         self.kinds: Sequence[Kind] = self._relation.types
 
     def schema(self) -> pa.Schema:
-        return self._opened(1_000_000).schema
+        assert self._relation is not None
+        return self._relation.limit(0).to_arrow_table().schema
 
     def more(self, most: int) -> pa.RecordBatch | None:
         reader = self._opened(most)
@@ -109,8 +110,12 @@ class Found:
     def more(self, most: int) -> pa.RecordBatch | None:
         if self._interrupted:
             raise Interrupted
-        batch = self._waiting if self._waiting is not None else next(self._rows, None)
-        if batch is None or self._left == 0:
+        batch = self._waiting
+        while batch is None or not batch.num_rows:
+            batch = next(self._rows, None)
+            if batch is None:
+                return None
+        if self._left == 0:
             return None
         most = most if self._left is None else min(most, self._left)
         some = batch.slice(0, most)

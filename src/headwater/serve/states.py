@@ -66,7 +66,7 @@ class States:
 
     def __init__(self, project: Project, memory: str = "1GB") -> None:
         self._project, self._engines, self._pins = project, Engines(memory), Pins(project.storage)
-        self._shelf, self._lookups = Shelf(project.storage), Lookups(project.storage)
+        self._shelf, self._lookups = Shelf(project.storage), Lookups()
         self._looking, self._lock = threading.Lock(), threading.Lock()
         self._newest: tuple[float, Cut] | None = None
         self._schemas: dict[str, pa.Schema] = {}
@@ -152,6 +152,8 @@ class States:
         known = self._types(reading, name)
         shown = [(column, said, known[column]) for column, said in columns]
         if not keys:
+            if plain.limit is None:
+                self._lookups.whole(view.folder, contents)
             state = State(schema, int(view.seq), lambda: contents)
             return Found(shown, _without(schema), state.rows(names), plain.limit)
         rows = self._lookups.found(contents, int(view.seq), keys, names)

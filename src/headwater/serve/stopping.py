@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from headwater.serve.errors import Refused
 
@@ -18,29 +19,39 @@ class Interrupted(Exception):
     """By who reads a view without an engine: it was asked to stop."""
 
 
-class _Watch:
+class Watch:
     """Calls what is due."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._due: dict[int, tuple[float, Callable[[], None]]] = {}
         self._thread: threading.Thread | None = None
-        self._asleep = False
+        self._asleep, self._keys = False, count()
 
     @contextmanager
     def over(self, seconds: float, late: Callable[[], None]) -> Iterator[None]:
+        """Calls if what is done meanwhile takes longer."""
+        key = self.after(seconds, late)
+        try:
+            yield
+        finally:
+            self.never(key)
+
+    def after(self, seconds: float, late: Callable[[], None]) -> int:
+        """Calls in so long, unless it is told `never` before."""
         with self._changed:
-            self._due[id(late)] = (time.monotonic() + seconds, late)
+            key = next(self._keys)
+            self._due[key] = (time.monotonic() + seconds, late)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="headwater-watch", daemon=True)
                 self._thread.start()
             elif self._asleep:
                 self._changed.notify()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._due.pop(id(late), None)
+            return key
+
+    def never(self, key: int) -> None:
+        with self._changed:
+            self._due.pop(key, None)
 
     def _run(self) -> None:
         idle = 0
@@ -57,7 +68,8 @@ class _Watch:
                 call()
 
 
-_WATCH = _Watch()
+WATCH = Watch()
+"""Of this process."""
 
 
 class Stopped:
@@ -80,7 +92,7 @@ class Stopped:
         with self._lock:
             self._running, self._why = interrupt, ""
         try:
-            with _WATCH.over(seconds, lambda: self.cancel(f"the statement took longer than {seconds:g} s")):
+            with WATCH.over(seconds, lambda: self.cancel(f"the statement took longer than {seconds:g} s")):
                 yield
         except Exception:
             why = self._end()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from headwater.model.changelog import COUNT
+from headwater.kept.files import FilesKept
+from headwater.model.changelog import COUNT, SEQ
 from headwater.storage import Storage
 from headwater.warehouse.delta import open_table
 
@@ -32,21 +33,27 @@ VERSIONS = 256
 
 @dataclass(frozen=True)
 class File:
-    """One file: its rows if there are few. `back` are those that take something back."""
+    """One file: its rows if there are few. `back` are those that take something back. `through` is its last
+    transaction, if it is known that each of its rows counts once."""
 
     path: str
     rows: int
     small: pa.Table | None
     back: pa.Table
+    through: int | None = None
 
 
 @dataclass(frozen=True)
 class Contents:
-    """One version of a changelog."""
+    """One version of a changelog: `ones` are large files in which each row counts once, up to transaction `through`;
+    `rest` are the other large ones."""
 
     schema: pa.Schema
     files: tuple[File, ...]
-    large: ds.Dataset
+    kept: FilesKept
+    ones: ds.Dataset
+    through: int
+    rest: ds.Dataset
     small: pa.Table
     back: pa.Table
 
@@ -56,6 +63,20 @@ class Contents:
 
     def large_paths(self) -> list[str]:
         return [file.path for file in self.files if file.small is None]
+
+    def large(self, ones: bool) -> Iterator[ds.Dataset]:
+        """Large files in which each row counts once, or the others. Who looks rows up makes copies of files that need
+        no decoding: where there is one, it is read instead."""
+        paths = [file.path for file in self.files if file.small is None and (file.through is not None) == ones]
+        copies = {path: copy for path in paths if (copy := self.kept.copied(path)) is not None}
+        if not copies:
+            yield self.ones if ones else self.rest
+            return
+        for copy in copies.values():
+            yield ds.InMemoryDataset(copy.select(self.schema.names))
+        left = [path for path in paths if path not in copies]
+        whole = self.ones if ones else self.rest
+        yield ds.dataset(left, schema=self.schema, format="parquet", filesystem=whole.filesystem)
 
 
 class Shelf:
@@ -85,14 +106,20 @@ class Shelf:
         schema = pa.schema(table.schema().to_arrow())
         paths = [self._storage.path(f"{folder}/{uri.rsplit('/', 1)[1]}") for uri in table.file_uris()]
         files = tuple(self._file(path, schema) for path in paths)
-        large = [file.path for file in files if file.small is None]
+        large = [file for file in files if file.small is None]
         return Contents(
             schema,
             files,
-            ds.dataset(large, schema=schema, format="parquet", filesystem=self._storage.filesystem),
+            FilesKept(self._storage, schema, [file.path for file in large]),
+            self._dataset(schema, [file.path for file in large if file.through is not None]),
+            max((file.through for file in large if file.through is not None), default=0),
+            self._dataset(schema, [file.path for file in large if file.through is None]),
             _together(schema, [file.small for file in files if file.small is not None]),
             _together(schema, [file.back for file in files]),
         )
+
+    def _dataset(self, schema: pa.Schema, paths: Sequence[str]) -> ds.Dataset:
+        return ds.dataset(list(paths), schema=schema, format="parquet", filesystem=self._storage.filesystem)
 
     def _file(self, path: str, schema: pa.Schema) -> File:
         with self._lock:
@@ -115,20 +142,21 @@ class Shelf:
         if rows < SMALL_ROWS:
             small = file.read().select(schema.names).cast(schema)
             return File(path, rows, small, small.filter(pc.less(small.column(COUNT), 0)))
-        if not _takes_back(file.metadata):
-            return File(path, rows, None, schema.empty_table())
-        whole = ds.dataset([path], schema=schema, format="parquet", filesystem=self._storage.filesystem)
-        return File(path, rows, None, whole.head(MOST_BACK + 1, filter=pc.field(COUNT) < 0))
+        counts, seqs = _range(file.metadata, COUNT), _range(file.metadata, SEQ)
+        if counts is not None and counts[0] > 0:
+            through = seqs[1] if seqs is not None and counts == (1, 1) else None
+            return File(path, rows, None, schema.empty_table(), through)
+        back = self._dataset(schema, [path]).head(MOST_BACK + 1, filter=pc.field(COUNT) < 0)
+        return File(path, rows, None, back)
 
 
-def _takes_back(metadata: pq.FileMetaData) -> bool:
-    """Whether a file may hold counts below zero, as far as its statistics say."""
-    column = metadata.schema.names.index(COUNT)
-    for group in range(metadata.num_row_groups):
-        known = metadata.row_group(group).column(column).statistics
-        if known is None or not known.has_min_max or known.min < 0:
-            return True
-    return False
+def _range(metadata: pq.FileMetaData, name: str) -> tuple[int, int] | None:
+    """The least and the greatest value of a column, if a file's statistics say it."""
+    column = metadata.schema.names.index(name)
+    known = [metadata.row_group(n).column(column).statistics for n in range(metadata.num_row_groups)]
+    if not known or any(k is None or not k.has_min_max or k.null_count for k in known):
+        return None
+    return min(k.min for k in known), max(k.max for k in known)
 
 
 def _weight(file: File) -> int:

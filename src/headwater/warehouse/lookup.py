@@ -7,6 +7,7 @@ are answered by reading it, so that a question nobody repeats makes no index.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.kept.engine import can_hash, hash_of
-from headwater.kept.files import FilesKept
 from headwater.model.changelog import COUNT, SEQ
-from headwater.storage import Storage
 from headwater.warehouse.contents import Contents
 from headwater.warehouse.state import comparable
+
+log = logging.getLogger(__name__)
 
 OFTEN = 3
 MOST_FOUND = 5_000
@@ -31,8 +32,8 @@ MOST_INDEXED = 10_000_000
 class Lookups:
     """Of the views of one warehouse, for any number of threads."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage, self._lock, self._indexing = storage, threading.Lock(), threading.Lock()
+    def __init__(self) -> None:
+        self._lock, self._indexing = threading.Lock(), threading.Lock()
         self._asked = Counter[tuple[str, tuple[str, ...]]]()
         self._indexed = set[tuple[tuple[str, ...], tuple[str, ...]]]()
 
@@ -41,6 +42,23 @@ class Lookups:
         with self._lock:
             self._asked[folder, by] += 1
             return self._asked[folder, by] >= OFTEN
+
+    def whole(self, folder: str, contents: Contents) -> None:
+        """A view is read whole. From the third time on, copies of its large files are made meanwhile that need no
+        decoding."""
+        made = (tuple(contents.large_paths()), ())
+        rows = sum(file.rows for file in contents.files)
+        if not made[0] or made in self._indexed or rows > MOST_INDEXED or not self.often(folder, ()):
+            return
+        self._indexed.add(made)
+        threading.Thread(target=self._copy, args=[contents], name="headwater-copy", daemon=True).start()
+
+    def _copy(self, contents: Contents) -> None:
+        with self._indexing:
+            try:
+                contents.kept.copy()
+            except OSError as error:  # a file may be gone meanwhile
+                log.info("no copy of %s: %s", contents.large_paths()[0], error)
 
     def found(
         self, contents: Contents, seq: int, where: Mapping[str, object], columns: Sequence[str]
@@ -68,15 +86,14 @@ class Lookups:
             return pa.schema([contents.schema.field(name) for name in read]).empty_table()
         if sum(file.rows for file in contents.files) > MOST_INDEXED:
             return None
-        kept = FilesKept(self._storage, contents.schema, paths)
         number = hash_of([where[name] for name in by], [kinds[name] for name in by])
         made = (tuple(paths), by)
         if made in self._indexed:
-            return kept.entries(by, number, read, MOST_FOUND)
+            return contents.kept.entries(by, number, read, MOST_FOUND)
         if not self._indexing.acquire(blocking=False):
             return None  # somebody makes an index; meanwhile views are read
         try:
-            found = kept.entries(by, number, read, MOST_FOUND)
+            found = contents.kept.entries(by, number, read, MOST_FOUND)
             self._indexed.add(made)
             return found
         finally:

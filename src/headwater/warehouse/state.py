@@ -55,26 +55,28 @@ class State(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
             some = some & condition
         back = Back(_read(contents.back, [*columns, COUNT], some)) if contents.back.num_rows else None
         added = some & (pc.field(COUNT) > 0)
-        for source in (contents.large, ds.InMemoryDataset(contents.small)):
+        ones = condition if contents.through <= self._seq else some
+        for source in contents.large(ones=True):
+            for batch in source.scanner(columns=list(columns), filter=ones).to_batches():
+                if batch.num_rows:
+                    yield batch if back is None else back.passed(batch)
+        for source in (*contents.large(ones=False), ds.InMemoryDataset(contents.small)):
             for batch in source.scanner(columns=[*columns, COUNT], filter=added).to_batches():
                 if batch.num_rows:
-                    yield from _shown(batch if back is None else back.passed(batch))
+                    yield _shown(batch if back is None else back.passed(batch))
 
 
 def _read(rows: pa.Table, columns: Sequence[str], condition: ds.Expression) -> pa.Table:
     return ds.dataset(rows).scanner(columns=list(columns), filter=condition).to_table()
 
 
-def _shown(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Each row as often as it counts."""
     counts = batch.column(COUNT).to_numpy(zero_copy_only=False)
     rows = batch.drop_columns([COUNT])
-    if not len(counts):
-        return
-    if counts.min() == 1 == counts.max():
-        yield rows
-    else:
-        yield rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+    if not len(counts) or counts.min() == 1 == counts.max():
+        return rows
+    return rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
 
 
 class Back:
@@ -89,7 +91,7 @@ class Back:
         self._values = pc.unique(rows.column(self._by)) if self._by else None
 
     def passed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, its counts less what is taken back of its rows."""
+        """The batch, its counts less what is taken back of its rows; without counts each is one."""
         if not self._left:
             return batch
         near = np.arange(batch.num_rows)
@@ -97,21 +99,23 @@ class Back:
             near = np.flatnonzero(pc.is_in(batch.column(self._by), self._values).to_numpy(zero_copy_only=False))
         if not len(near):
             return batch
-        counts = batch.column(COUNT).to_numpy(zero_copy_only=False).copy()
+        at = batch.schema.get_field_index(COUNT)
+        ones = np.ones(batch.num_rows, np.int64)
+        counts = ones if at < 0 else batch.column(at).to_numpy(zero_copy_only=False).copy()
         names = [n for n in batch.schema.names if n != COUNT]
         few = batch.select(names).take(pa.array(near))
-        for at, row in zip(near, comparable(few), strict=True):
+        for place, row in zip(near, comparable(few), strict=True):
             left = self._left.get(row)
             if left:
-                met = min(left, int(counts[at]))
-                counts[at] -= met
+                met = min(left, int(counts[place]))
+                counts[place] -= met
                 if met == left:
                     del self._left[row]
                     if not self._left:
                         break
                 else:
                     self._left[row] = left - met
-        kept = batch.set_column(batch.schema.get_field_index(COUNT), COUNT, pa.array(counts))
+        kept = batch if at < 0 else batch.set_column(at, COUNT, pa.array(counts))
         return kept.filter(pa.array(counts > 0))
 
 
