@@ -39,6 +39,8 @@ _WRITES = {
 }  # fmt: skip
 REMEMBERED = 20_000
 """What is known of a text is kept for the next time, if it is no longer than that."""
+MOST_TEXT, MOST_SELECTS = 1_000_000, 1_000
+"""A longer statement, or one of more queries, is refused: to look at it would take longer than others should wait."""
 _WHO = (exp.CurrentUser, exp.SessionUser)
 _CLOCKS_HERE: dict[type[exp.Expression], str] = {
     exp.CurrentTimestamp: "now", exp.CurrentDate: "today", exp.CurrentTime: "get_current_time",
@@ -86,6 +88,8 @@ class Query:
 
 def split(sql: str) -> Sequence[Statement]:
     """The statements of a text, without comments and empty ones."""
+    if len(sql) > MOST_TEXT:
+        raise Refused("54000", f"a statement may have {MOST_TEXT:,} characters", "ask in parts")
     return _split_before(sql) if len(sql) <= REMEMBERED else _split(sql)
 
 
@@ -126,6 +130,8 @@ def _translated(text: str) -> Query:
         tree = exp.select("*").from_(exp.alias_(tree, "v", table=names))
     if not isinstance(tree, exp.Query):
         raise Refused("42601", "this is no query", "ask a SELECT")
+    if sum(1 for _ in tree.find_all(exp.Select)) > MOST_SELECTS:
+        raise Refused("54001", f"a statement may have {MOST_SELECTS:,} queries in it", "ask in parts")
     _name_columns(tree)
     seen = _Seen({cte.alias.lower() for cte in tree.find_all(exp.CTE)})
     for node in reversed(list(tree.walk())):
