@@ -28,6 +28,7 @@ class Scope:
         self._settings["application_name"] = said.get("application_name", "")
         self.status, self._hold = IDLE, ExitStack()
         self.cut: Cut | None = None
+        self._told: list[str] = []
 
     def current(self) -> Cut:
         """The cut that is read now."""
@@ -96,7 +97,14 @@ class Scope:
                 kept[change.name] = catalog.SHOWN[change.name]
             else:
                 kept.pop(change.name, None)
+            if change.name == "application_name":
+                self._told.append(change.name)
         return statement.verb
+
+    def changed(self) -> list[tuple[str, str]]:
+        """Settings that clients are told of when they change."""
+        names, self._told = self._told, []
+        return [(name, self.said(name)) for name in names]
 
     def show(self, statement: Statement, formats: tuple[int, ...]) -> Answer:
         name = settings.name_shown(statement.text)

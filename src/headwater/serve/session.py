@@ -39,6 +39,18 @@ class Prepared:
     oids: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Bound:
+    """A statement that shows no rows, and what it was given; it waits to be executed."""
+
+    statement: Statement
+    values: list[str | None]
+    oids: tuple[int, ...]
+
+
+Portal = Answer | Bound | None
+
+
 class Session:
     """One client."""
 
@@ -46,7 +58,7 @@ class Session:
         self._states, self._limits, self.stopped = states, limits, Stopped()
         self._scope, self._skipping = Scope(states, said), False
         self._prepared: dict[str, Prepared] = {}
-        self._portals: dict[str, Answer | Statement | None] = {}
+        self._portals: dict[str, Portal] = {}
 
     def close(self) -> None:
         self._close_portals()
@@ -105,8 +117,12 @@ class Session:
                 yield answer.description()
                 yield from self._rows(answer, 0)
             else:
-                yield messages.complete(answer)
+                yield self._completed(answer)
         yield self._synced()
+
+    def _completed(self, tag: str) -> bytes:
+        told = (messages.parameter(name, value) for name, value in self._scope.changed())
+        return b"".join([*told, messages.complete(tag)])
 
     def _rows(self, answer: Answer, most: int) -> Iterator[bytes]:
         before = answer.sent
@@ -147,8 +163,10 @@ class Session:
             for n, value in enumerate(said.values)
         ]
         statement = prepared.statement
-        if statement is None or not (statement.reads or statement.verb in ("SHOW", "FETCH")):
-            self._keep(said.portal, statement)
+        if statement is None:
+            self._keep(said.portal, None)
+        elif not (statement.reads or statement.verb in ("SHOW", "FETCH")):
+            self._keep(said.portal, Bound(statement, values, oids))
         else:
             found = self._run(statement, values, oids, said.answer_formats)
             assert isinstance(found, Answer)
@@ -186,9 +204,9 @@ class Session:
         elif isinstance(portal, Answer):
             yield from self._rows(portal, max(most, 0))
         else:
-            answer = self._run(portal, [], (), ())
+            answer = self._run(portal.statement, portal.values, portal.oids, ())
             assert isinstance(answer, str)
-            yield messages.complete(answer)
+            yield self._completed(answer)
 
     def _close(self, body: Body) -> Iterator[bytes]:
         kind, name = body.byte(), body.text()
@@ -207,12 +225,12 @@ class Session:
 
     # Portals, cursors among them
 
-    def _portal(self, name: str) -> Answer | Statement | None:
+    def _portal(self, name: str) -> Portal:
         if name not in self._portals:
             raise Refused("34000", f'portal "{name}" does not exist', "outside of BEGIN it ends with its statement")
         return self._portals[name]
 
-    def _keep(self, name: str, portal: Answer | Statement | None) -> None:
+    def _keep(self, name: str, portal: Portal) -> None:
         self._drop(name)
         if len(self._portals) >= MOST_PREPARED:
             raise Refused("53400", f"a session may have {MOST_PREPARED:,} portals", "close some, or COMMIT")
@@ -250,6 +268,8 @@ class Session:
             portal = self._portal(name)
             assert isinstance(portal, Answer)
             return Fetched(portal, most)
+        if verb == "DECLARE":
+            return self._declare(statement, values, oids)
         if verb in _TRANSACTIONS:
             self._close_portals()
         if verb not in _COMMANDS:
@@ -281,11 +301,11 @@ class Session:
         self._scope.forget_settings()
         return "DISCARD ALL"
 
-    def _declare(self, statement: Statement) -> str:
+    def _declare(self, statement: Statement, values: list[str | None], oids: tuple[int, ...]) -> str:
         name, text = declared(statement.text)
         if self._scope.status != OPEN:
             raise Refused("25P01", "DECLARE CURSOR can only be used in transaction blocks", "BEGIN first")
-        self._keep(name, self._asked(translated(text), [], (), ()))
+        self._keep(name, self._asked(translated(text), values, oids, ()))
         return "DECLARE CURSOR"
 
     def _close_cursor(self, statement: Statement) -> str:
@@ -320,6 +340,5 @@ _COMMANDS: dict[str, Callable[[Session, Statement], str]] = {
     "RESET": lambda session, statement: session._scope.set(statement),
     "DEALLOCATE": Session._deallocate,
     "DISCARD": Session._discard,
-    "DECLARE": Session._declare,
     "CLOSE": Session._close_cursor,
 }

@@ -25,7 +25,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headwater.model.errors import UnknownName
-from headwater.serve import catalog
+from headwater.serve import catalog, types
 from headwater.serve.errors import Refused, read_only
 from headwater.serve.parameters import Template
 from headwater.serve.plain import Plain, plain
@@ -46,6 +46,16 @@ _CLOCKS_HERE: dict[type[exp.Expression], str] = {
     exp.CurrentTimestamp: "now", exp.CurrentDate: "today", exp.CurrentTime: "get_current_time",
 }  # fmt: skip
 _CLOCKS = tuple(_CLOCKS_HERE)
+_SAID = {
+    "version": catalog.VERSION_TEXT, "current_database": DATABASE, "current_catalog": DATABASE,
+    "current_schema": "public", "current_user": catalog.OWNER, "session_user": catalog.OWNER,
+}  # fmt: skip
+"""Functions that always say the same, where they are called by their schema."""
+_CALLED = {
+    "json_build_object": "json_object", "jsonb_build_object": "json_object", "json_agg": "json_group_array",
+    "jsonb_agg": "json_group_array", "json_build_array": "json_array", "jsonb_build_array": "json_array",
+}  # fmt: skip
+"""What the engine calls them."""
 
 
 @dataclass(frozen=True)
@@ -152,10 +162,27 @@ def _parsed(text: str) -> Any:
     try:
         return sqlglot.parse_one(text, dialect="postgres")
     except (SqlglotError, RecursionError) as error:
-        try:
-            return sqlglot.parse_one(text, dialect="duckdb")
-        except (SqlglotError, RecursionError):
-            raise Refused("42601", f"syntax error: {_first(error)}") from None
+        for other, dialect in ((_labelled(text), "postgres"), (text, "duckdb")):
+            try:
+                return sqlglot.parse_one(other, dialect=dialect)
+            except (SqlglotError, RecursionError):
+                continue
+        raise Refused("42601", f"syntax error: {_first(error)}") from None
+
+
+def _labelled(text: str) -> str:
+    """With quotes around words that PostgreSQL takes as a label after AS, and sqlglot for the beginning of something:
+    AS select."""
+    tokens = sqlglot.tokenize(text, dialect="postgres")
+    found = [
+        (word.start, word.end + 1)
+        for before, word, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False)
+        if before.token_type == TokenType.ALIAS and word.text.isalpha() and text[word.start] != '"'
+        if after is None or after.text.upper() in (",", ")", "FROM")
+    ]
+    for start, end in reversed(found):
+        text = f'{text[:start]}"{text[start:end].lower()}"{text[end:]}'
+    return text
 
 
 def _name_columns(tree: exp.Query) -> None:
@@ -204,9 +231,9 @@ class _Seen:
     def changed(self, node: Any) -> Any:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             return self._table(node)
-        if isinstance(node, exp.Table) and node.text("db").lower() == "pg_catalog":
-            node.set("db", None)  # a function that makes rows
-        elif isinstance(node, exp.Column) and node.args.get("db") is not None:
+        if isinstance(node, exp.Table):
+            return _function(node)
+        if isinstance(node, exp.Column) and node.args.get("db") is not None:
             node.set("db", None)
             node.set("catalog", None)
         elif isinstance(node, exp.Collate):
@@ -215,18 +242,27 @@ class _Seen:
             return _operator(node)
         elif isinstance(node, exp.Cast):
             return self._cast(node)
-        elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
-            return node.expression if node.this.name.lower() == "pg_catalog" else node
-        elif isinstance(node, _WHO):
+        elif isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier):
+            return node.expression if node.this.name.lower() in catalog.TABLES else node
+        elif isinstance(node, exp.Anonymous) and node.name.lower() in _SAID and not node.expressions:
+            return exp.Literal.string(_SAID[node.name.lower()])
+        elif isinstance(node, _WHO) or (type(node) is exp.Column and node.name == "user" and _is_bare(node)):
             return exp.Literal.string(catalog.OWNER)
         elif isinstance(node, (exp.CurrentDatabase, exp.CurrentCatalog)):
             return exp.Literal.string(DATABASE)
+        elif isinstance(node, exp.CurrentSchemas):
+            self.catalogued = True
+            return exp.Anonymous(this="hw_current_schemas", expressions=[node.this or exp.true()])
         elif isinstance(node, exp.CurrentSchema):
             return exp.Literal.string("public")
         elif isinstance(node, _CLOCKS):  # the engine's functions: their words would mean a column of that name
             return exp.Anonymous(this=_CLOCKS_HERE[type(node)], expressions=[])
         elif isinstance(node, exp.CurrentVersion):
             return exp.Literal.string(catalog.VERSION_TEXT)
+        elif isinstance(node, exp.Anonymous) and node.name.lower() == "current_setting" and _known(node) is not None:
+            return exp.Literal.string(_known(node) or "")
+        elif isinstance(node, exp.Anonymous) and node.name.lower() in _CALLED:
+            node.set("this", _CALLED[node.name.lower()])
         elif isinstance(node, exp.Anonymous) and node.name.lower() in catalog.FUNCTIONS:
             self.catalogued = True
             node.set("this", f"hw_{node.name.lower()}")
@@ -259,10 +295,37 @@ class _Seen:
                 return exp.Anonymous(this=f"hw_{kind}_oid", expressions=[node.this])
             named = isinstance(node.parent, exp.Cast) and node.parent.to.sql().lower().endswith(("text", "varchar"))
             return exp.Anonymous(this=f"hw_{kind}_name", expressions=[node.this]) if named else node.this
+        if kind.endswith("[]") and node.this.is_string and node.this.name.startswith("{"):
+            listed = [exp.Null() if v is None else exp.Literal.string(v) for v in types.read_array(node.this.name)]
+            node.set("this", exp.Array(expressions=listed))
         plain = _PLAIN.get(kind.removesuffix("[]"))
         if plain:
             node.set("to", exp.DataType.build(plain + ("[]" if kind.endswith("[]") else ""), dialect="duckdb"))
         return node
+
+
+def _is_bare(node: exp.Column) -> bool:
+    """Whether a column is written as one word, without quotes."""
+    return not node.table and isinstance(node.this, exp.Identifier) and not node.this.quoted
+
+
+def _known(node: exp.Anonymous) -> str | None:
+    """The setting that is asked for, if it is one that is known here."""
+    first = node.expressions[0] if node.expressions else None
+    return catalog.SHOWN.get(first.name.lower()) if isinstance(first, exp.Literal) else None
+
+
+def _function(node: exp.Table) -> Any:
+    """A function in FROM. Its name there is also that of its column; one that makes one value makes one row."""
+    if node.text("db").lower() in catalog.TABLES:
+        node.set("db", None)
+    alias = node.args.get("alias")
+    if alias is not None and not alias.args.get("columns"):
+        if isinstance(node.this, exp.StringToArray):
+            return exp.Subquery(this=exp.select(exp.alias_(node.this.copy(), alias.name)), alias=alias.copy())
+        if isinstance(node.this, (exp.ExplodingGenerateSeries, exp.GenerateSeries)):
+            alias.set("columns", [exp.to_identifier(alias.name)])
+    return node
 
 
 _PLAIN = {
