@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from headwater.serve import messages
 from headwater.serve.answers import Answer, Asked, Limits
 from headwater.serve.cursors import Fetched, declared, fetched
 from headwater.serve.errors import Refused, explained
 from headwater.serve.messages import Bind, Body, Malformed, Parse
+from headwater.serve.portals import Bound, Known, Prepared
 from headwater.serve.scope import FAILED, IDLE, OPEN, Scope
 from headwater.serve.statements import Query, Statement, split, translated
 from headwater.serve.states import States, halted
@@ -23,32 +23,9 @@ from headwater.serve.types import read_parameter
 
 log = logging.getLogger(__name__)
 
-MOST_PREPARED = 1_000
-"""Statements, and portals too."""
-
 
 class Ended(Exception):
     """The client says good-bye."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A statement that can be bound again and again; None: an empty one."""
-
-    statement: Statement | None
-    oids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A statement that shows no rows, and what it was given; it waits to be executed."""
-
-    statement: Statement
-    values: list[str | None]
-    oids: tuple[int, ...]
-
-
-Portal = Answer | Bound | None
 
 
 class Session:
@@ -57,11 +34,10 @@ class Session:
     def __init__(self, states: States, limits: Limits, said: dict[str, str]) -> None:
         self._states, self._limits, self.stopped = states, limits, Stopped()
         self._scope, self._skipping = Scope(states, said), False
-        self._prepared: dict[str, Prepared] = {}
-        self._portals: dict[str, Portal] = {}
+        self._known = Known()
 
     def close(self) -> None:
-        self._close_portals()
+        self._known.close()
         self._scope.end()
 
     def answer(self, kind: bytes, data: bytes) -> Iterator[bytes]:
@@ -100,7 +76,7 @@ class Session:
     def _synced(self) -> bytes:
         self._skipping = False
         if self._scope.status == IDLE:
-            self._close_portals()
+            self._known.close()
             self._scope.end()
         return messages.ready(self._scope.status)
 
@@ -145,16 +121,12 @@ class Session:
             statement.check()
             if statement.reads:
                 translated(statement.text)
-        if said.name and said.name in self._prepared:
-            raise Refused("42P05", f'prepared statement "{said.name}" already exists')
-        if len(self._prepared) >= MOST_PREPARED:
-            raise Refused("53400", f"a session may prepare {MOST_PREPARED:,} statements", "close some: DEALLOCATE ALL")
-        self._prepared[said.name] = Prepared(statement, said.types)
+        self._known.prepare(said.name, Prepared(statement, said.types))
         yield messages.PARSED
 
     def _bind(self, body: Body) -> Iterator[bytes]:
         said = Bind.read(body)
-        prepared = self._statement(said.statement)
+        prepared = self._known.statement(said.statement)
         oids = prepared.oids
         values = [
             None
@@ -164,25 +136,25 @@ class Session:
         ]
         statement = prepared.statement
         if statement is None:
-            self._keep(said.portal, None)
+            self._known.keep(said.portal, None)
         elif not (statement.reads or statement.verb in ("SHOW", "FETCH")):
-            self._keep(said.portal, Bound(statement, values, oids))
+            self._known.keep(said.portal, Bound(statement, values, oids))
         else:
             found = self._run(statement, values, oids, said.answer_formats)
             assert isinstance(found, Answer)
-            self._keep(said.portal, found)
+            self._known.keep(said.portal, found)
             yield from self._warnings(statement)
         yield messages.BOUND
 
     def _describe(self, body: Body) -> Iterator[bytes]:
         kind, name = body.byte(), body.text()
         if kind == b"P":
-            portal = self._portal(name)
+            portal = self._known.portal(name)
             yield portal.description() if isinstance(portal, Answer) else messages.NO_DATA
             return
         if kind != b"S":
             raise Malformed("only statements and portals are described")
-        prepared = self._statement(name)
+        prepared = self._known.statement(name)
         statement, oids = prepared.statement, prepared.oids
         if statement is None or not (statement.reads or statement.verb == "SHOW"):
             yield messages.parameter_description(oids)
@@ -198,7 +170,7 @@ class Session:
 
     def _execute(self, body: Body) -> Iterator[bytes]:
         name, most = body.text(), body.int32()
-        portal = self._portal(name)
+        portal = self._known.portal(name)
         if portal is None:
             yield messages.EMPTY
         elif isinstance(portal, Answer):
@@ -213,39 +185,10 @@ class Session:
         if kind not in (b"S", b"P"):
             raise Malformed("only statements and portals are closed")
         if kind == b"S":
-            self._prepared.pop(name, None)
+            self._known.prepared.pop(name, None)
         else:
-            self._drop(name)
+            self._known.drop(name)
         yield messages.CLOSED
-
-    def _statement(self, name: str) -> Prepared:
-        if name not in self._prepared:
-            raise Refused("26000", f'prepared statement "{name}" does not exist', "prepare it first")
-        return self._prepared[name]
-
-    # Portals, cursors among them
-
-    def _portal(self, name: str) -> Portal:
-        if name not in self._portals:
-            raise Refused("34000", f'portal "{name}" does not exist', "outside of BEGIN it ends with its statement")
-        return self._portals[name]
-
-    def _keep(self, name: str, portal: Portal) -> None:
-        self._drop(name)
-        if len(self._portals) >= MOST_PREPARED:
-            raise Refused("53400", f"a session may have {MOST_PREPARED:,} portals", "close some, or COMMIT")
-        self._portals[name] = portal
-
-    def _drop(self, name: str) -> bool:
-        there = name in self._portals
-        gone = self._portals.pop(name, None)
-        if isinstance(gone, Answer):
-            gone.close()
-        return there
-
-    def _close_portals(self) -> None:
-        for name in list(self._portals):
-            self._drop(name)
 
     # Statements
 
@@ -265,13 +208,14 @@ class Session:
             return self._scope.show(statement, formats)
         if verb == "FETCH":
             name, most = fetched(statement.text)
-            portal = self._portal(name)
-            assert isinstance(portal, Answer)
+            portal = self._known.portal(name)
+            if not isinstance(portal, Answer):
+                raise Refused("34000", f'"{name}" is no cursor', "DECLARE one")
             return Fetched(portal, most)
         if verb == "DECLARE":
             return self._declare(statement, values, oids)
         if verb in _TRANSACTIONS:
-            self._close_portals()
+            self._known.close()
         if verb not in _COMMANDS:
             raise Refused("42601", f'syntax error at or near "{statement.words[0]}"', "ask a SELECT")
         return _COMMANDS[verb](self, statement)
@@ -291,13 +235,13 @@ class Session:
     def _deallocate(self, statement: Statement) -> str:
         name = statement.words[-1]
         if name.upper() == "ALL":
-            self._prepared.clear()
-        elif self._prepared.pop(name, None) is None:
+            self._known.prepared.clear()
+        elif self._known.prepared.pop(name, None) is None:
             raise Refused("26000", f'prepared statement "{name}" does not exist')
         return "DEALLOCATE"
 
     def _discard(self, statement: Statement) -> str:
-        self._prepared.clear()
+        self._known.prepared.clear()
         self._scope.forget_settings()
         return "DISCARD ALL"
 
@@ -305,14 +249,14 @@ class Session:
         name, text = declared(statement.text)
         if self._scope.status != OPEN:
             raise Refused("25P01", "DECLARE CURSOR can only be used in transaction blocks", "BEGIN first")
-        self._keep(name, self._asked(translated(text), values, oids, ()))
+        self._known.keep(name, self._asked(translated(text), values, oids, ()))
         return "DECLARE CURSOR"
 
     def _close_cursor(self, statement: Statement) -> str:
         name = statement.words[-1]
         if name.upper() == "ALL":
-            self._close_portals()
-        elif not self._drop(name):
+            self._known.close()
+        elif not self._known.drop(name):
             raise Refused("34000", f'cursor "{name}" does not exist')
         return "CLOSE CURSOR"
 
