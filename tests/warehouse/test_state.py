@@ -130,3 +130,19 @@ def test_one_key_has_the_hash_that_many_have() -> None:
         ).tolist()
     pair = pa.table({"a": [1, 2], "b": ["x", "y"]})
     assert hash_of([2, "y"], [pa.int64(), pa.string()]) == hashes(pair)[1]
+
+
+def test_what_is_kept_in_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MOST_ROWS", 100)
+    storage = Storage(str(tmp_path))
+    log, shelf = ChangelogTable(storage, "log"), Shelf(storage)
+    log.create(SCHEMA)
+    for seq in range(1, 16):
+        rows = [(seq, "a", 0.5, [1], 1, seq)] * 5
+        columns = list(zip(*rows, strict=True))
+        part = pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], SCHEMA)
+        version = log.commit([write_file(storage, "log", part, f"f{seq}")])
+        assert shelf.contents("log", version).small.num_rows == 5 * seq
+        assert shelf._together() <= max(100, 5 * seq)
+        assert shelf._kept <= 100
+    assert shelf.contents("log", version - 3).small.num_rows == 60  # what went is read again

@@ -142,9 +142,9 @@ def _parsed(text: str) -> Any:
     try:
         return sqlglot.parse_one(text, dialect="postgres")
     except (SqlglotError, RecursionError) as error:
-        for other, dialect in ((_labelled(text), "postgres"), (text, "duckdb")):
+        for written, dialect in ((_labelled, "postgres"), (str, "duckdb")):
             try:
-                return sqlglot.parse_one(other, dialect=dialect)
+                return sqlglot.parse_one(written(text), dialect=dialect)
             except (SqlglotError, RecursionError):
                 continue
         raise Refused("42601", f"syntax error: {_first(error)}") from None

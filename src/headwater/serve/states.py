@@ -173,7 +173,8 @@ class States:
         schema = self._columns(view.folder, view.version)
         contents = self._shelf.contents(view.folder, view.version)
         if reading.shown(name) and not contents.many_back and len(schema) > 2:
-            return State(schema, int(view.seq), lambda: contents)
+            # a connection that waits for the next reader keeps nothing in memory: contents are looked for when it reads
+            return State(schema, int(view.seq), partial(self._shelf.contents, view.folder, view.version))
         paths, system = [file.path for file in contents.files], self._project.storage.filesystem
         return Folded(ds.dataset(paths, schema=schema, format="parquet", filesystem=system), int(view.seq))
 

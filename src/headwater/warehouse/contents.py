@@ -25,7 +25,7 @@ from headwater.warehouse.delta import open_table
 SMALL_ROWS = 20_000
 """A file with fewer rows is read once and kept in memory."""
 MOST_ROWS = 2_000_000
-"""So many rows of small files are kept; what was asked for longest ago goes first."""
+"""So many rows of small files are kept, and of versions made of them; what was asked for longest ago goes first."""
 MOST_BACK = 20_000
 """With more rows taken back than that, a state is folded and not read past them."""
 VERSIONS = 256
@@ -97,9 +97,12 @@ class Shelf:
         made = self._read(folder, version)
         with self._lock:
             self._versions[folder, version] = made
-            while len(self._versions) > VERSIONS:
+            while len(self._versions) > 1 and (len(self._versions) > VERSIONS or self._together() > MOST_ROWS):
                 self._versions.popitem(last=False)
         return made
+
+    def _together(self) -> int:
+        return sum(made.small.num_rows + made.back.num_rows for made in self._versions.values())
 
     def _read(self, folder: str, version: int) -> Contents:
         table = open_table(self._storage, folder, version)
