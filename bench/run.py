@@ -3,7 +3,7 @@
     python bench/run.py                        everything (about half an hour; data and peers are kept for next time)
     python bench/run.py --quick                a tenth of the size, without growth to 10M
     python bench/run.py --only burst,small     some sections: burst, small, growth, freshness, capture, load, reading,
-                                               merging, views
+                                               merging, views, wire
     python bench/run.py --no-peers             Headwater alone
 
 Every row says where its clock stops: at the change, at the visible cut, or at the full view. Ratios are from this run;
@@ -26,11 +26,12 @@ from rich.table import Table
 import measure
 import merge
 import run_peers
+import serve
 from chain import Chain
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE / "out"
-SECTIONS = ("burst", "small", "growth", "freshness", "capture", "load", "reading", "merging", "views")
+SECTIONS = ("burst", "small", "growth", "freshness", "capture", "load", "reading", "merging", "views", "wire")
 CONSOLE = Console(width=None if os.isatty(1) else 140)
 
 Facts = dict[str, Any]
@@ -195,6 +196,12 @@ def views(options: argparse.Namespace) -> Facts:
             ("the same views as one group", f"{f['one_group_s']:.1f}", f"{f['overhead']:.2f}"),
         ]
         show("24 views over 4 sources, 20,000 transactions", rows, ("", "seconds", "ratio"))
+    return f
+
+
+def wire(options: argparse.Namespace) -> Facts:
+    f = serve.measure(options.n)
+    show(f"over the wire: a view of {options.n:,} rows", [(k, f"{f[k]:,.3f}") for k in f], ("", ""))
     return f
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import socket
 import ssl
 import struct
@@ -39,7 +37,8 @@ def said(served: Served, *parts: bytes) -> bytes:
         try:
             for part in parts:
                 connection.sendall(part)
-            connection.shutdown(socket.SHUT_WR)
+            with suppress(OSError):  # it may have been shut already
+                connection.shutdown(socket.SHUT_WR)
             while more := connection.recv(65536):
                 found += more
         except ConnectionError:
@@ -70,25 +69,6 @@ def alive(served: Served) -> bool:
 def test_who_cannot_begin_is_told_why_and_goes(served: Served, parts: tuple[bytes, ...]) -> None:
     found = said(served, *parts)
     assert b"FATAL" in found
-    assert alive(served)
-
-
-def test_random_messages_end_only_their_connection(served: Served) -> None:
-    chance = random.Random(7)
-    for _ in range(40):
-        with served.connect() as client:
-            wire = socket.socket(fileno=os.dup(client.fileno()))
-            with wire:
-                wire.setblocking(True)
-                for _ in range(20):
-                    kind = chance.choice(b"QPBDECSHFXpdcfz").to_bytes(1, "big")
-                    body = bytes(chance.randrange(256) for _ in range(chance.randrange(40)))
-                    try:
-                        wire.sendall(message(kind, body + chance.choice([b"", b"\0", b"\0\0\0\0"])))
-                    except OSError:
-                        break
-                with suppress(OSError):  # it may have been shut already
-                    wire.shutdown(socket.SHUT_RDWR)
     assert alive(served)
 
 

@@ -15,6 +15,10 @@ from headwater.cli.values import to_json
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; elsewhere set a password.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Which port; 0: any that is free.")]
+Flight = Annotated[
+    int | None,
+    typer.Option("--flight", metavar="PORT", min=0, max=65535, help="Also for Arrow clients, by Flight SQL, there."),
+]
 Password = Annotated[
     Path | None, typer.Option("--password-file", metavar="FILE", help="A file that holds the password.", dir_okay=False)
 ]
@@ -25,6 +29,7 @@ PORT = 7432
 def serve(
     host: Host = LOOPBACK,
     port: Port = PORT,
+    flight: Flight = None,
     password_file: Password = None,
     project: Project = HERE,
     as_json: Json = False,
@@ -39,11 +44,14 @@ def serve(
     serve of headwater.toml. Without one it is made up and printed, on this machine; elsewhere one must be set.
     'certificate' and 'key' there let clients encrypt.
 
-    Examples:  headwater serve   ·   headwater serve --port 0 --json   ·   headwater serve --host 0.0.0.0
+    --flight 7433 answers clients of Arrow Flight SQL (ADBC, pyarrow) too, with the same name and password: whole
+    columns instead of rows. The header headwater.at names an older state.
+
+    Examples:  headwater serve   ·   headwater serve --flight 7433   ·   headwater serve --host 0.0.0.0
     """
     from headwater.runtime.project.config import load_config
     from headwater.runtime.project.project import Project as Opened
-    from headwater.serve.serving import Address
+    from headwater.serve.serving import Address, Where
     from headwater.serve.serving import serve as answer
 
     opened = Opened(load_config(project))
@@ -51,12 +59,15 @@ def serve(
 
     def ready(address: Address) -> None:
         if as_json:
-            write_lines([to_json({"event": "listening", "url": address.url, "pid": os.getpid()})])
+            said = {"event": "listening", "url": address.url, "pid": os.getpid()}
+            write_lines([to_json({**said, "flight": address.flight} if address.flight else said)])
             print(end="", flush=True)
         else:
             results().print(f"the views are at [bold]{address.url}[/]", soft_wrap=True)
+            if address.flight:
+                results().print(f"for Arrow clients at [bold]{address.flight}[/]", soft_wrap=True)
             if address.made_up:
                 messages().print("[dim]the password is new with every start; set \\[serve] password to keep one[/]")
             messages().print("[dim]Ctrl-C stops it; nothing else stops with it[/]")
 
-    answer(opened, (host, port), password_file, os.environ, ready)
+    answer(opened, Where(host, port, flight), password_file, os.environ, ready)

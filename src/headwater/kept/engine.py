@@ -83,6 +83,32 @@ def hashes(rows: pa.Table) -> Ints:
     return found
 
 
+_HASHED = {
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.string(): "VARCHAR",
+}
+_mine = threading.local()
+
+
+def can_hash(kind: pa.DataType) -> bool:
+    """Whether `hash_of` knows a type."""
+    return kind in _HASHED
+
+
+def hash_of(values: Sequence[object], kinds: Sequence[pa.DataType]) -> int:
+    """What `hashes` says of one row. Asked again and again by one thread, it needs no table for that."""
+    here = getattr(_mine, "connection", None)
+    if here is None or _mine.process != os.getpid():
+        here = _mine.connection = connected()
+        _mine.process = os.getpid()
+    sql = f"SELECT hash({', '.join(f'CAST(? AS {_HASHED[kind]})' for kind in kinds)})"
+    found = here.execute(sql, list(values)).fetchall()[0][0]
+    return int(np.uint64(found).astype(np.int64))
+
+
 def matched(rows: pa.Table, keys: pa.Table) -> tuple[pa.Array, pa.Array]:
     """Which rows equal which keys, NULLs alike: the places of both, by the rows' places. Columns by position."""
     names = [f"c{i}" for i in range(rows.num_columns)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ from headwater.kept.contract import KEY, Ints
 from headwater.kept.engine import hashes, matched, speaking
 from headwater.kept.memory import with_below
 from headwater.kept.places import values_at
-from headwater.kept.runs import Index, Indexed, Ranges, indexed, indexes, opened, places_of
+from headwater.kept.runs import Index, Indexed, Ranges, copied, indexed, indexes, mapped, opened, places_of
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.storage import Storage
 
@@ -42,6 +43,7 @@ FIRST = 16
 _RUN, _ALL = "__run", "__all"
 
 _open: OrderedDict[tuple[str, Index], Indexed] = OrderedDict()
+_opening = threading.Lock()
 
 
 class FilesKept:
@@ -71,6 +73,18 @@ class FilesKept:
         if by:
             rows = rows.take(pc.unique(matched(rows.select(by), wanted)[0]))
         return consolidate(rows.select([*shown, COUNT]))
+
+    def entries(self, by: Sequence[str], number: int, columns: Sequence[str], most: int) -> pa.Table | None:
+        """Of the keys with this hash, the rows as they stand in the files; None if there are more than `most`."""
+        wanted, parts, left = np.array([number], np.int64), [], most
+        for run in self._runs(Index(tuple(by))):
+            at = places_of(run.ranges(wanted))
+            left -= len(at)
+            if left < 0:
+                return None
+            if len(at):
+                parts.append(run.take(at, columns))
+        return pa.concat_tables([pa.schema([self._schema.field(n) for n in columns]).empty_table(), *parts])
 
     def first(self, by: Sequence[str], keys: pa.Table, value: str, number: Ints, last: bool = False) -> pa.Table:
         wanted, runs = self._keys(by, keys), list(self._runs(Index(tuple(by), value)))
@@ -174,12 +188,15 @@ class FilesKept:
     def _runs(self, index: Index) -> Iterator[Indexed]:
         for path in self._paths:
             key = (self._storage.uri_of(path), index)
-            if key not in _open:
-                _open[key] = self._opened(path, index)
+            with _opening:
+                found = _open.get(key)
+            found = found or self._opened(path, index)  # perhaps by two at once: they make the same
+            with _opening:
+                _open[key] = found
+                _open.move_to_end(key)
                 while len(_open) > OPEN:
                     _open.popitem(last=False)
-            _open.move_to_end(key)
-            yield _open[key]
+            yield found
         if self._more is not None and self._more.num_rows:
             yield indexed(self._more, index)
 
@@ -213,6 +230,16 @@ class FilesKept:
             for index in indexes(self._cache(path), _name(path)):
                 for made in self._paths:
                     self._opened(made, index)
+
+    def copied(self, path: str) -> pa.Table | None:
+        """The rows of a file, memory-mapped, if somebody made a copy of them."""
+        return mapped(self._cache(path) / f"{_name(path)}.rows")
+
+    def copy(self) -> None:
+        """Make copies of the files, for those who read all of them again and again."""
+        for path in self._paths:
+            copied(self._cache(path), _name(path), lambda path=path: self._read(self._parquet(path)))  # type: ignore[misc]
+            self._tidy(path)
 
     def _parquet(self, path: str) -> pq.ParquetFile:
         return pq.ParquetFile(path, filesystem=self._storage.filesystem)

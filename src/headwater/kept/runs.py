@@ -85,24 +85,30 @@ def places_of(ranges: Ranges) -> Ints:
 
 def opened(folder: Path, name: str, index: Index, read: Callable[[], pa.Table]) -> Indexed:
     """An index of the rows that `read` returns, made if it is not there."""
-    rows = _mapped(folder / f"{name}.rows")
-    if rows is None:
-        rows = read().combine_chunks()
-        _write(folder / f"{name}.rows", rows)
-        rows = _mapped(folder / f"{name}.rows") or rows
+    rows = copied(folder, name, read)
     path = folder / f"{name}.{index.name}"
-    entries = _mapped(path)
+    entries = mapped(path)
     if entries is None:
         entries = _entries(rows, index)
         _write(path, entries)
     return _indexed(rows, entries)
 
 
+def copied(folder: Path, name: str, read: Callable[[], pa.Table]) -> pa.Table:
+    """The rows that `read` returns, as a copy, made if it is not there."""
+    rows = mapped(folder / f"{name}.rows")
+    if rows is None:
+        rows = read().combine_chunks()
+        _write(folder / f"{name}.rows", rows)
+        rows = mapped(folder / f"{name}.rows") or rows
+    return rows
+
+
 def indexes(folder: Path, name: str) -> list[Index]:
     """Those that there are of some rows."""
     found = []
     for path in (*folder.glob(f"{name}.*.index"), *folder.glob(f"{name}.*.ranks")):
-        entries = _mapped(path)
+        entries = mapped(path)
         if entries is not None:
             by, order = json.loads((entries.schema.metadata or {})[_SPEC.encode()])
             found.append(Index(tuple(by), order, path.suffix == ".ranks"))
@@ -178,7 +184,7 @@ def _write(path: Path, table: pa.Table) -> None:
             aside.unlink(missing_ok=True)
 
 
-def _mapped(path: Path) -> pa.Table | None:
+def mapped(path: Path) -> pa.Table | None:
     """None if it is not there, or not whole: an Arrow file ends with what was written last."""
     try:
         with pa.memory_map(str(path)) as source:

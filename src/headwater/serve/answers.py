@@ -6,16 +6,14 @@ and goes on from there: a large answer is never whole in memory.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import duckdb
-import pyarrow as pa
-
 from headwater.serve import messages
+from headwater.serve.batches import Batches
 from headwater.serve.errors import Refused
 from headwater.serve.messages import Column, format_of
+from headwater.serve.stopping import Stopped
 from headwater.serve.types import TEXT, Shown, shown, writer
 
 BATCH = 1_000
@@ -28,36 +26,6 @@ class Limits:
 
     rows: int = 0
     seconds: float = 300.0
-
-
-class Stopped:
-    """Breaks off what runs: after so long, or because a client asks."""
-
-    def __init__(self) -> None:
-        self._lock, self._running, self._why = threading.Lock(), None, ""
-
-    _running: duckdb.DuckDBPyConnection | None
-
-    def cancel(self, why: str = "a client asked to stop this statement") -> None:
-        with self._lock:
-            if self._running is not None:
-                self._why = why
-                self._running.interrupt()
-
-    def begin(self, connection: duckdb.DuckDBPyConnection, seconds: float) -> threading.Timer:
-        with self._lock:
-            self._running, self._why = connection, ""
-        timer = threading.Timer(seconds, self.cancel, [f"the statement took longer than {seconds:g} s"])
-        timer.daemon = True
-        timer.start()
-        return timer
-
-    def end(self, timer: threading.Timer) -> str:
-        """Why it was broken off, if it was."""
-        timer.cancel()
-        with self._lock:
-            self._running = None
-            return self._why
 
 
 class Answer:
@@ -87,6 +55,9 @@ class Answer:
             if some:
                 yield b"".join(some)
 
+    def close(self) -> None:
+        """Nobody wants more of it."""
+
     def _more(self) -> list[bytes]:
         """The next rows as messages; none when there are no more."""
         return []
@@ -113,44 +84,23 @@ class Told(Answer):
 
 
 class Asked(Answer):
-    """Rows of the engine."""
+    """Rows of views and of what is computed from them."""
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, sql: str, formats: Sequence[int], limits: Limits, stopped: Stopped
-    ) -> None:
-        statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise Refused("25006", "only queries are answered here", "views change with their sources only")
-        self._connection, self._limits, self._stopped = connection, limits, stopped
-        self._relation = connection.sql(sql)
-        if self._relation is None:
-            raise Refused("42601", "this is no query", "ask a SELECT")
-        kinds = [shown(kind) for kind in self._relation.types]
-        names = self._relation.columns
-        columns = [Column(n, k.oid, k.size, k.modifier) for n, k in zip(names, kinds, strict=True)]
+    def __init__(self, batches: Batches, formats: Sequence[int], limits: Limits, stopped: Stopped) -> None:
+        self._batches, self._limits, self._stopped, self._seen = batches, limits, stopped, 0
+        kinds = [shown(kind) for kind in batches.kinds]
+        columns = [Column(n, k.oid, k.size, k.modifier) for n, k in zip(batches.names, kinds, strict=True)]
         super().__init__(columns, kinds, formats, "SELECT")
-        self._reader: pa.RecordBatchReader | None = None
-        self._seen = 0
+
+    def close(self) -> None:
+        self._batches.close()
 
     def _more(self) -> list[bytes]:
-        timer = self._stopped.begin(self._connection, self._limits.seconds)
-        why = ""
-        try:
-            if self._reader is None:
-                self._reader = self._relation.to_arrow_reader(BATCH)
-            batch = self._reader.read_next_batch()
-            while not batch.num_rows:
-                batch = self._reader.read_next_batch()
-        except StopIteration:
+        with self._stopped.watching(self._batches.interrupt, self._limits.seconds):
+            batch = self._batches.more(BATCH)
+        if batch is None:
+            self._batches.close()
             return []
-        except Exception:
-            why = self._stopped.end(timer)
-            if why:
-                raise Refused("57014", f"canceling statement: {why}", "ask for less: a WHERE, fewer columns") from None
-            raise
-        finally:
-            if not why:
-                self._stopped.end(timer)
         self._seen += batch.num_rows
         if self._limits.rows and self._seen > self._limits.rows:
             said = f"the answer has more than {self._limits.rows:,} rows"

@@ -41,17 +41,18 @@ pg_views schemaname viewname viewowner definition
 pg_matviews schemaname matviewname matviewowner tablespace hasindexes? ispopulated? definition
 pg_index indexrelid# indrelid# indnatts# indnkeyatts# indisunique? indnullsnotdistinct? indisprimary? indisexclusion? indimmediate? indisclustered? indisvalid? indcheckxmin? indisready? indislive? indisreplident? indkey[] indcollation[] indclass[] indoption[] indexprs indpred
 pg_indexes schemaname tablename indexname tablespace indexdef
-pg_constraint oid# conname connamespace# contype condeferrable? condeferred? convalidated? conrelid# contypid# conindid# conparentid# confrelid# confupdtype confdeltype confmatchtype conislocal? coninhcount# connoinherit? conkey[] confkey[] conpfeqop[] conbin
+pg_constraint oid# conname connamespace# contype condeferrable? condeferred? convalidated? conrelid# contypid# conindid# conparentid# confrelid# confupdtype confdeltype confmatchtype conislocal? coninhcount# connoinherit? conkey[] confkey[] conpfeqop[] conppeqop[] conffeqop[] conexclop[] confdelsetcols[] conbin
 pg_attrdef oid# adrelid# adnum# adbin
 pg_description objoid# classoid# objsubid# description
 pg_shdescription objoid# classoid# description
 pg_inherits inhrelid# inhparent# inhseqno# inhdetachpending?
-pg_proc oid# proname pronamespace# proowner# prolang# provariadic# prokind prosecdef? proretset? provolatile pronargs# prorettype# proargtypes[] proallargtypes[] proargmodes@ proargnames@ prosrc proacl@
+pg_proc oid# proname pronamespace# proowner# prolang# provariadic# prokind prosecdef? proretset? provolatile pronargs# prorettype# proargtypes[] proallargtypes[] proargmodes@ proargnames@ prosrc proacl@ procost% prorows% prosupport proleakproof? proisstrict? proparallel pronargdefaults# proargdefaults probin proconfig@
 pg_policy oid# polname polrelid# polcmd polpermissive? polroles[] polqual polwithcheck
-pg_trigger oid# tgrelid# tgparentid# tgname tgfoid# tgtype# tgenabled tgisinternal? tgconstraint# tgdeferrable? tginitdeferred?
-pg_rewrite oid# rulename ev_class# ev_type ev_enabled is_instead?
+pg_trigger oid# tgrelid# tgparentid# tgname tgfoid# tgtype# tgenabled tgisinternal? tgconstraint# tgdeferrable? tginitdeferred? tgconstrrelid# tgconstrindid# tgnargs# tgattr[] tgargs tgqual tgoldtable tgnewtable
+pg_rewrite oid# rulename ev_class# ev_type ev_enabled is_instead? ev_qual ev_action
+pg_rules schemaname tablename rulename definition
 pg_enum oid# enumtypid# enumsortorder% enumlabel
-pg_range rngtypid# rngsubtype# rngmultitypid#
+pg_range rngtypid# rngsubtype# rngmultitypid# rngcollation# rngsubopc# rngcanonical rngsubdiff
 pg_depend classid# objid# objsubid# refclassid# refobjid# refobjsubid# deptype
 pg_shdepend dbid# classid# objid# objsubid# refclassid# refobjid# deptype
 pg_sequence seqrelid# seqtypid# seqstart# seqincrement# seqmax# seqmin# seqcache# seqcycle?
@@ -65,17 +66,30 @@ pg_statistic_ext oid# stxrelid# stxname stxnamespace# stxowner# stxstattarget# s
 pg_foreign_table ftrelid# ftserver# ftoptions@
 pg_foreign_server oid# srvname srvowner# srvfdw# srvtype srvversion srvacl@ srvoptions@
 pg_foreign_data_wrapper oid# fdwname fdwowner# fdwhandler# fdwvalidator# fdwacl@ fdwoptions@
-pg_extension oid# extname extowner# extnamespace# extrelocatable? extversion
-pg_language oid# lanname lanowner# lanispl? lanpltrusted?
+pg_extension oid# extname extowner# extnamespace# extrelocatable? extversion extconfig[] extcondition@
+pg_available_extensions name default_version installed_version comment
+pg_language oid# lanname lanowner# lanispl? lanpltrusted? lanplcallfoid# laninline# lanvalidator# lanacl@
 pg_event_trigger oid# evtname evtevent evtowner# evtfoid# evtenabled evttags@
 pg_auth_members roleid# member# grantor# admin_option?
 pg_authid oid# rolname rolsuper? rolcanlogin?
 pg_group groname grosysid# grolist[]
 pg_operator oid# oprname oprnamespace# oprleft# oprright# oprresult#
-pg_opclass oid# opcname opcmethod# opcnamespace#
+pg_opclass oid# opcname opcmethod# opcnamespace# opcowner# opcfamily# opcintype# opcdefault? opckeytype#
 pg_aggregate aggfnoid# aggkind aggnumdirectargs#
 pg_cast oid# castsource# casttarget# castfunc# castcontext castmethod
-pg_stat_activity datid# datname pid# usename application_name state query
+pg_stat_activity datid# datname pid# usesysid# usename application_name client_addr client_port# backend_start query_start state_change wait_event_type wait_event state query backend_type
+pg_stat_database datid# datname numbackends# xact_commit# xact_rollback# blks_read# blks_hit# tup_returned# tup_fetched#
+pg_stats schemaname tablename attname null_frac% avg_width# n_distinct%
+pg_seclabel objoid# classoid# objsubid# provider label
+pg_default_acl oid# defaclrole# defaclnamespace# defaclobjtype defaclacl@
+pg_user_mappings umid# srvid# srvname umuser# usename umoptions@
+pg_statistic_ext_data stxoid#
+pg_conversion oid# conname connamespace# conowner#
+pg_ts_config oid# cfgname cfgnamespace# cfgowner# cfgparser#
+pg_transform oid# trftype# trflang#
+pg_db_role_setting setdatabase# setrole# setconfig@
+pg_cursors name statement is_holdable? is_binary? is_scrollable?
+pg_prepared_xacts transaction gid prepared owner database
 pg_stat_user_tables relid# schemaname relname seq_scan# n_live_tup# n_dead_tup#
 pg_statio_user_tables relid# schemaname relname heap_blks_read#
 pg_locks locktype database# relation# pid# mode granted?
@@ -94,7 +108,14 @@ check_constraints constraint_catalog constraint_schema constraint_name check_cla
 routines specific_catalog specific_schema specific_name routine_catalog routine_schema routine_name routine_type data_type
 parameters specific_schema specific_name ordinal_position# parameter_name data_type
 sequences sequence_catalog sequence_schema sequence_name data_type
-triggers trigger_schema trigger_name event_object_schema event_object_table
+triggers trigger_catalog trigger_schema trigger_name event_manipulation event_object_catalog event_object_schema event_object_table action_order# action_condition action_statement action_orientation action_timing
+column_privileges grantor grantee table_catalog table_schema table_name column_name privilege_type is_grantable
+domains domain_catalog domain_schema domain_name data_type
+element_types object_catalog object_schema object_name object_type collection_type_identifier data_type
+enabled_roles role_name
+applicable_roles grantee role_name is_grantable
+view_table_usage view_catalog view_schema view_name table_catalog table_schema table_name
+foreign_tables foreign_table_catalog foreign_table_schema foreign_table_name foreign_server_catalog foreign_server_name
 character_sets character_set_name default_collate_name
 table_privileges grantor grantee table_catalog table_schema table_name privilege_type is_grantable with_hierarchy
 role_table_grants grantor grantee table_catalog table_schema table_name privilege_type is_grantable with_hierarchy
@@ -171,6 +192,10 @@ FUNCTIONS: Mapping[str, Sequence[str]] = {
     "current_schemas": ["(x) AS CASE WHEN x THEN ['pg_catalog', 'public'] ELSE ['public'] END"],
     "format_type": ["(x, m) AS CASE WHEN x = 1700 AND m > 4 THEN 'numeric(' || ((m - 4) >> 16) || ','"
                     f" || ((m - 4) & 65535) || ')' ELSE {_found('hw_spoken', 'pg_type', 'oid')} END"],
+    "_pg_expandarray": ["(x) AS struct_pack(x := CAST(NULL AS BIGINT), n := CAST(NULL AS BIGINT))"],
+    "array_upper": ["(x, d) AS CASE WHEN d = 1 AND len(x) > 0 THEN len(x) END"],
+    "array_lower": ["(x, d) AS CASE WHEN d = 1 AND len(x) > 0 THEN 1 END"],
+    "pg_get_keywords": ["() AS TABLE SELECT keyword_name AS word, 'U' AS catcode FROM duckdb_keywords()"],
     "regclass_oid": [f"(x) AS {_found('oid', 'pg_class', 'relname', _BARE)}"],
     "regclass_name": [f"(x) AS {_found('relname', 'pg_class', 'oid')}"],
     "to_regclass": ["(x) AS hw_regclass_oid(x)"],
@@ -178,7 +203,7 @@ FUNCTIONS: Mapping[str, Sequence[str]] = {
                     f" {_found('oid', 'pg_type', 'hw_spoken', _BARE)})"],
     "regtype_name": [f"(x) AS {_found('hw_spoken', 'pg_type', 'oid')}"],
     "to_regtype": ["(x) AS hw_regtype_oid(x)"],
-    "regproc_oid": ["(x) AS 0"],
+    "regproc_oid": [f"(x) AS {_BARE}"],
     "regproc_name": ["(x) AS CAST(x AS VARCHAR)"],
     "regnamespace_oid": [f"(x) AS {_found('oid', 'pg_namespace', 'nspname')}"],
     "regnamespace_name": [f"(x) AS {_found('nspname', 'pg_namespace', 'oid')}"],
@@ -290,7 +315,7 @@ def _class_row(oid: int, name: str, columns: int) -> dict[str, Any]:
             "relhasindex": False, "relisshared": False, "relpersistence": "p", "relkind": "r", "relnatts": columns,
             "relchecks": 0, "relhasrules": False, "relhastriggers": False, "relhassubclass": False,
             "relrowsecurity": False, "relforcerowsecurity": False, "relispopulated": True, "relreplident": "d",
-            "relispartition": False}  # fmt: skip
+            "relispartition": False, "relacl": [f"{OWNER}=r/{OWNER}"]}  # fmt: skip
 
 
 def _attribute_row(relation: int, number: int, field: pa.Field, kind: PgType, modifier: int) -> dict[str, Any]:

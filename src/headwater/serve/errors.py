@@ -50,6 +50,8 @@ def explained(error: Exception) -> Refused:
         return Refused("22023", error.what, error.fix)
     if isinstance(error, HeadwaterError):
         return Refused("22023" if isinstance(error, UsageError) else "58000", error.what, error.fix)
+    if isinstance(error, RecursionError):
+        return Refused("54001", "the statement is nested too deep", "ask in parts")
     if isinstance(error, duckdb.Error):
         state = next((state for kind, state in _DUCK if isinstance(error, kind)), "XX000")
         lines = str(error).strip().splitlines()

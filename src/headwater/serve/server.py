@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 LOGIN_SECONDS = 15.0
 """Who has not logged in by then goes."""
 CLOSE_SECONDS = 2.0
+STRANGERS = 100
+"""Connections beyond those that are allowed: to log in, or to cancel."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,14 @@ class Server:
                 continue
             thread = threading.Thread(target=self._serve, args=[connection], name="headwater-client", daemon=True)
             with self._lock:
-                self._sockets[connection] = thread
-            thread.start()
+                full = len(self._sockets) >= self._terms.connections + STRANGERS
+                if not full:
+                    self._sockets[connection] = thread
+            if full:  # whoever they are, they do not take more threads
+                _say(connection, messages.error("FATAL", "53300", "sorry, too many clients already"))
+                connection.close()
+            else:
+                thread.start()
 
     def close(self) -> None:
         """Ends what runs, and everybody's connection."""

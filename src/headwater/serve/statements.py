@@ -1,12 +1,7 @@
 """Statements: taken apart, and queries put from PostgreSQL's words into those of the engine.
 
-A query is parsed once (by sqlglot) and changed where the two differ:
-
-public.people, headwater.public.people     people
-pg_catalog.pg_class, pg_class              the tables of `catalog`, which hold what PostgreSQL's clients look for
-pg_catalog.format_type(…)                  the functions of `catalog`
-x OPERATOR(pg_catalog.~) y, COLLATE        what they mean
-$1                                         its value, as a literal: typed if the client said its type
+A query is parsed once (by sqlglot), its words are changed where the two differ (`rewriting`), and its parameters get
+their values (`parameters`). What is known of a text is kept for the next time.
 
 Invariant: what reaches the engine is one query that only reads, and `tables` names every view that it can read.
 """
@@ -24,9 +19,11 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headwater.model.errors import UnknownName
-from headwater.serve import catalog, types
+from headwater.serve import catalog
 from headwater.serve.errors import Refused, read_only
+from headwater.serve.parameters import Template
+from headwater.serve.plain import Plain, plain
+from headwater.serve.rewriting import Seen
 
 DATABASE = catalog.DATABASE
 _READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "("}
@@ -35,12 +32,10 @@ _WRITES = {
     "VACUUM", "ANALYZE", "REFRESH", "REINDEX", "CLUSTER", "LOCK", "CALL", "DO", "IMPORT", "SECURITY", "NOTIFY",
     "REPLACE", "ATTACH", "DETACH", "INSTALL", "LOAD", "EXPORT", "PRAGMA", "CHECKPOINT", "USE", "PREPARE", "EXECUTE",
 }  # fmt: skip
-_WHO = (exp.CurrentUser, exp.SessionUser)
-_CLOCKS_HERE: dict[type[exp.Expression], str] = {
-    exp.CurrentTimestamp: "now", exp.CurrentDate: "today", exp.CurrentTime: "get_current_time",
-}  # fmt: skip
-_CLOCKS = tuple(_CLOCKS_HERE)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+REMEMBERED = 20_000
+"""What is known of a text is kept for the next time, if it is no longer than that."""
+MOST_TEXT, MOST_SELECTS = 1_000_000, 1_000
+"""A longer statement, or one of more queries, is refused: to look at it would take longer than others should wait."""
 
 
 @dataclass(frozen=True)
@@ -64,29 +59,31 @@ class Statement:
 @dataclass(frozen=True)
 class Query:
     """A query for the engine. `tables` are views that it names; `perhaps` are those whose name also stands for a
-    WITH; `catalogued` says whether it looks into the catalogue."""
+    WITH; `catalogued` says whether it looks into the catalogue; `plain` is set where it needs no engine."""
 
-    tree: exp.Expression
     tables: tuple[str, ...]
     perhaps: tuple[str, ...]
     catalogued: bool
-    parameters: int
+    plain: Plain | None
+    template: Template
+
+    @property
+    def parameters(self) -> int:
+        return self.template.parameters
 
     def bound(self, values: Sequence[str | None], oids: Sequence[int]) -> str:
         """As the engine takes it, with these values for $1, $2, …"""
-        if len(values) < self.parameters:
-            said = f"there are {len(values)} values for {self.parameters} parameters"
-            raise Refused("08P01", said, "give one for each of $1, $2, …")
-        tree = self.tree.copy() if self.parameters else self.tree
-        for node in list(tree.find_all(exp.Parameter)) if self.parameters else ():
-            number = _number(node)
-            oid = oids[number - 1] if number <= len(oids) else 0
-            node.replace(_literal(values[number - 1], oid or (types.TEXT.array if _listed(node) else 0)))
-        return tree.sql(dialect="duckdb")
+        return self.template.bound(values, oids)
 
 
-def split(sql: str) -> list[Statement]:
+def split(sql: str) -> Sequence[Statement]:
     """The statements of a text, without comments and empty ones."""
+    if len(sql) > MOST_TEXT:
+        raise Refused("54000", f"a statement may have {MOST_TEXT:,} characters", "ask in parts")
+    return _split_before(sql) if len(sql) <= REMEMBERED else _split(sql)
+
+
+def _split(sql: str) -> Sequence[Statement]:
     try:
         tokens = sqlglot.tokenize(sql, dialect="postgres")
     except SqlglotError as error:
@@ -97,16 +94,22 @@ def split(sql: str) -> list[Statement]:
             parts.append([])
         else:
             parts[-1].append(token)
-    return [
+    return tuple(
         Statement(sql[part[0].start : part[-1].end + 1], part[0].text.upper(), tuple(t.text for t in part))
         for part in parts
         if part
-    ]
+    )
 
 
-@lru_cache(maxsize=512)
+_split_before = lru_cache(maxsize=512)(_split)
+
+
 def translated(text: str) -> Query:
     """A statement that reads, for the engine."""
+    return _translated_before(text) if len(text) <= REMEMBERED else _translated(text)
+
+
+def _translated(text: str) -> Query:
     tree = _parsed(text)
     for node in tree.find_all(exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Into, exp.Lock, exp.DDL):
         if not isinstance(node, exp.Query):
@@ -117,8 +120,10 @@ def translated(text: str) -> Query:
         tree = exp.select("*").from_(exp.alias_(tree, "v", table=names))
     if not isinstance(tree, exp.Query):
         raise Refused("42601", "this is no query", "ask a SELECT")
+    if sum(1 for _ in tree.find_all(exp.Select)) > MOST_SELECTS:
+        raise Refused("54001", f"a statement may have {MOST_SELECTS:,} queries in it", "ask in parts")
     _name_columns(tree)
-    seen = _Seen({cte.alias.lower() for cte in tree.find_all(exp.CTE)})
+    seen = Seen({cte.alias.lower() for cte in tree.find_all(exp.CTE)})
     for node in reversed(list(tree.walk())):
         new = seen.changed(node)
         if new is not node:
@@ -126,18 +131,38 @@ def translated(text: str) -> Query:
                 tree = new
             else:
                 node.replace(new)
-    parameters = max([_number(p) for p in tree.find_all(exp.Parameter)], default=0)
-    return Query(tree, tuple(seen.tables), tuple(seen.perhaps), seen.catalogued, parameters)
+    only = () if seen.catalogued or seen.perhaps else tuple(seen.tables)
+    return Query(tuple(seen.tables), tuple(seen.perhaps), seen.catalogued, plain(tree, only), Template(tree))
+
+
+_translated_before = lru_cache(maxsize=512)(_translated)
 
 
 def _parsed(text: str) -> Any:
     try:
         return sqlglot.parse_one(text, dialect="postgres")
     except (SqlglotError, RecursionError) as error:
-        try:
-            return sqlglot.parse_one(text, dialect="duckdb")
-        except (SqlglotError, RecursionError):
-            raise Refused("42601", f"syntax error: {_first(error)}") from None
+        for written, dialect in ((_labelled, "postgres"), (str, "duckdb")):
+            try:
+                return sqlglot.parse_one(written(text), dialect=dialect)
+            except (SqlglotError, RecursionError):
+                continue
+        raise Refused("42601", f"syntax error: {_first(error)}") from None
+
+
+def _labelled(text: str) -> str:
+    """With quotes around words that PostgreSQL takes as a label after AS, and sqlglot for the beginning of something:
+    AS select."""
+    tokens = sqlglot.tokenize(text, dialect="postgres")
+    found = [
+        (word.start, word.end + 1)
+        for before, word, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False)
+        if before.token_type == TokenType.ALIAS and word.text.isalpha() and text[word.start] != '"'
+        if after is None or after.text.upper() in (",", ")", "FROM")
+    ]
+    for start, end in reversed(found):
+        text = f'{text[:start]}"{text[start:end].lower()}"{text[end:]}'
+    return text
 
 
 def _name_columns(tree: exp.Query) -> None:
@@ -172,139 +197,3 @@ _NAMES = {
 def _first(error: Exception) -> str:
     said = re.sub(r"\x1b\[\d*m", "", str(error).strip()).splitlines()
     return said[0][:300] if said else type(error).__name__
-
-
-class _Seen:
-    """What is found on the way through a query."""
-
-    def __init__(self, named: set[str]) -> None:
-        self._named = named
-        self.tables: dict[str, None] = {}
-        self.perhaps: dict[str, None] = {}
-        self.catalogued = False
-
-    def changed(self, node: Any) -> Any:
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            return self._table(node)
-        if isinstance(node, exp.Table) and node.text("db").lower() == "pg_catalog":
-            node.set("db", None)  # a function that makes rows
-        elif isinstance(node, exp.Column) and node.args.get("db") is not None:
-            node.set("db", None)
-            node.set("catalog", None)
-        elif isinstance(node, exp.Collate):
-            return node.this
-        elif isinstance(node, exp.Operator):
-            return _operator(node)
-        elif isinstance(node, exp.Cast):
-            return self._cast(node)
-        elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
-            return node.expression if node.this.name.lower() == "pg_catalog" else node
-        elif isinstance(node, _WHO):
-            return exp.Literal.string(catalog.OWNER)
-        elif isinstance(node, (exp.CurrentDatabase, exp.CurrentCatalog)):
-            return exp.Literal.string(DATABASE)
-        elif isinstance(node, exp.CurrentSchema):
-            return exp.Literal.string("public")
-        elif isinstance(node, _CLOCKS):  # the engine's functions: their words would mean a column of that name
-            return exp.Anonymous(this=_CLOCKS_HERE[type(node)], expressions=[])
-        elif isinstance(node, exp.CurrentVersion):
-            return exp.Literal.string(catalog.VERSION_TEXT)
-        elif isinstance(node, exp.Anonymous) and node.name.lower() in catalog.FUNCTIONS:
-            self.catalogued = True
-            node.set("this", f"hw_{node.name.lower()}")
-        return node
-
-    def _table(self, node: exp.Table) -> exp.Table:
-        schema, name = node.text("db").lower(), node.name
-        if node.text("catalog") and node.text("catalog").lower() != DATABASE:
-            raise Refused("0A000", f"there is no database {node.text('catalog')!r}", f"this one is {DATABASE!r}")
-        node.set("catalog", None)
-        system = schema or ("pg_catalog" if name.lower() in catalog.TABLES["pg_catalog"] else "public")
-        if system in catalog.TABLES:
-            if name.lower() not in catalog.TABLES[system]:
-                raise UnknownName("table", f"{system}.{name}", [f"{system}.{t}" for t in catalog.TABLES[system]])
-            self.catalogued = True
-            node.set("db", exp.to_identifier(catalog.SCHEMAS[system]))
-        elif system != "public":
-            raise Refused("3F000", f"there is no schema {system!r}", "views are in schema public")
-        else:
-            node.set("db", None)
-            (self.perhaps if name.lower() in self._named and not schema else self.tables)[name] = None
-        return node
-
-    def _cast(self, node: exp.Cast) -> Any:
-        kind = node.to.sql(dialect="postgres").lower().replace('"', "")
-        kind = kind.removeprefix("pg_catalog.").removeprefix("information_schema.")
-        if kind in ("regclass", "regtype", "regproc", "regnamespace", "regrole"):
-            self.catalogued = True
-            if node.this.is_string:
-                return exp.Anonymous(this=f"hw_{kind}_oid", expressions=[node.this])
-            named = isinstance(node.parent, exp.Cast) and node.parent.to.sql().lower().endswith(("text", "varchar"))
-            return exp.Anonymous(this=f"hw_{kind}_name", expressions=[node.this]) if named else node.this
-        plain = _PLAIN.get(kind.removesuffix("[]"))
-        if plain:
-            node.set("to", exp.DataType.build(plain + ("[]" if kind.endswith("[]") else ""), dialect="duckdb"))
-        return node
-
-
-_PLAIN = {
-    "name": "VARCHAR", "char": "VARCHAR", "text": "VARCHAR", "varchar": "VARCHAR", "oid": "BIGINT", "xid": "BIGINT",
-    "int2vector": "BIGINT[]", "oidvector": "BIGINT[]", "sql_identifier": "VARCHAR", "character_data": "VARCHAR",
-    "yes_or_no": "VARCHAR", "cardinal_number": "INTEGER", "cstring": "VARCHAR", "unknown": "VARCHAR",
-    "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "float4": "FLOAT", "float8": "DOUBLE", "bool": "BOOLEAN",
-    "jsonb": "JSON",
-}  # fmt: skip
-
-
-def _operator(node: exp.Operator) -> Any:
-    sign = str(node.args["operator"]).removeprefix("pg_catalog.")
-    left, right = node.this, node.expression
-    known: dict[str, Any] = {
-        "~": exp.RegexpLike, "~*": exp.RegexpILike, "~~": exp.Like, "~~*": exp.ILike, "=": exp.EQ, "<>": exp.NEQ,
-        "<": exp.LT, ">": exp.GT, "<=": exp.LTE, ">=": exp.GTE, "+": exp.Add, "-": exp.Sub, "*": exp.Mul,
-        "||": exp.DPipe,
-    }  # fmt: skip
-    bare = sign.removeprefix("!")
-    if bare not in known:
-        raise Refused("42883", f"there is no operator {sign}")
-    found = known[bare](this=left, expression=right)
-    return exp.Not(this=exp.Paren(this=found)) if sign.startswith("!") else found
-
-
-def _number(node: exp.Parameter) -> int:
-    said = node.name
-    if not said.isdecimal() or not 0 < int(said) < 65536:
-        raise Refused("42P02", f"there is no parameter ${said}", "parameters are $1, $2, …")
-    return int(said)
-
-
-def _listed(node: exp.Parameter) -> bool:
-    """Whether it stands where an array is wanted: = ANY($1), $1::text[]."""
-    above = node.parent
-    while isinstance(above, exp.Paren):
-        above = above.parent
-    return isinstance(above, exp.Any) or (isinstance(above, exp.Cast) and above.to.is_type(exp.DataType.Type.ARRAY))
-
-
-def _literal(value: str | None, oid: int) -> exp.Expression:
-    kind = types.BY_OID.get(oid)
-    inner = types.BY_ARRAY.get(oid)
-    if inner is not None:
-        listed = [] if value is None else [_literal(v, inner.oid) for v in types.read_array(value)]
-        array: exp.Expression = exp.Null() if value is None else exp.Array(expressions=listed)
-        return exp.cast(array, f"{inner.duck}[]", dialect="duckdb") if inner is not types.NUMERIC else array
-    if value is None:
-        typed = kind is not None and kind is not types.NUMERIC
-        return exp.cast(exp.Null(), kind.duck, dialect="duckdb") if typed and kind is not None else exp.Null()
-    if kind is None or kind.category == "S":
-        return exp.Literal.string(value)
-    if kind is types.NUMERIC:
-        if not _NUMBER.fullmatch(value):
-            raise Refused("22P02", f"{value!r} is no number")
-        number = exp.Literal.number(value.lstrip("+-"))
-        return exp.Paren(this=exp.Neg(this=number)) if value.startswith("-") else number
-    if kind is types.BYTEA:
-        if not re.fullmatch(r"\\x([0-9a-fA-F]{2})*", value):
-            raise Refused("22P02", "bytes are not written in hexadecimal", r"write them as '\x00ff'")
-        return exp.Anonymous(this="unhex", expressions=[exp.Literal.string(value[2:])])
-    return exp.cast(exp.Literal.string(value), kind.duck, dialect="duckdb")

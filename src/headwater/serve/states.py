@@ -1,8 +1,8 @@
-"""States of the warehouse, and an engine for each that somebody asks.
+"""States of the warehouse, as statements read them.
 
-A connection has no engine of its own. For a query there is one per (cut, state, views), shared by all who ask the same
-and kept for those who ask next; making one opens no file of a view, and the columns of a view are read once. While
-anybody reads a cut it is pinned, so that clean-up leaves its files alone.
+A statement reads one state of one cut: `reading` says which, `asked` answers. While anybody reads a cut it is pinned,
+so that clean-up leaves its files alone. What is known of a cut's files (`warehouse.contents`) and of its views is kept
+for the next statement; it is read when a statement needs it, never before.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,32 +21,30 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from headwater.model.changelog import COUNT, SEQ
+from headwater.model.consistency import Level
 from headwater.model.errors import HistoryGone
 from headwater.model.names import ViewName
 from headwater.runtime.project.project import Project
 from headwater.runtime.reading.moments import cut_by, state_in
 from headwater.runtime.reading.resolve import pinned_views
-from headwater.serve import catalog
+from headwater.serve.batches import Batches, Computed, Found
+from headwater.serve.engines import Engines, Folded, Key, Wanted
+from headwater.serve.pins import Pins
 from headwater.serve.statements import Query
+from headwater.warehouse.contents import Shelf
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.delta import open_table
-from headwater.warehouse.duck import LOCKED, LazyLog, fold_sql, log_files
 from headwater.warehouse.layout import log_folder
-from headwater.warehouse.reading import Pinned, identifier
-from headwater.warehouse.sessions import PinnedCut
+from headwater.warehouse.lookup import Lookups
+from headwater.warehouse.reading import Pinned
+from headwater.warehouse.state import State
 
 FRESH_SECONDS = 0.02
-"""A look at the newest cut serves all who ask within so long."""
-ENGINES = 16
-LOGS = 256
-_BEFORE = (
-    "SET temp_directory = ''",
-    "SET threads = 2",
-    "SET GLOBAL TimeZone = 'UTC'",
-    "SET GLOBAL integer_division = true",
-    "SET GLOBAL default_null_order = 'nulls_last_on_asc_first_on_desc'",
-)
-_Key = tuple[object, ...]
+"""Where the newest cut can only be found by reading, one look serves all who ask within so long."""
+LOOK_SECONDS = 1.0
+"""And where it can be seen that nothing was appended, so long."""
+OLDER = 64
+"""Older states that are remembered."""
 
 
 @dataclass(frozen=True)
@@ -55,139 +53,143 @@ class Reading:
 
     cut: Cut
     seq: int | None
-    views: tuple[ViewName, ...]
+    views: Mapping[ViewName, Pinned]
     catalogued: bool
 
-
-@dataclass(frozen=True)
-class Engine:
-    """An engine, and the changelogs that each connection to it must be given: they are not shared."""
-
-    shared: duckdb.DuckDBPyConnection
-    logs: Mapping[str, LazyLog]
-
-    def connection(self) -> duckdb.DuckDBPyConnection:
-        found = self.shared.cursor()
-        for name, log in self.logs.items():
-            found.register(name, log)
-        return found
+    def shown(self, name: ViewName) -> bool:
+        """Whether a view can be scanned as it stands: one that only converges is folded."""
+        return self.cut.views[name].level != Level.CONVERGENT.value
 
 
 class States:
     """All that connections share, for any number of threads."""
 
     def __init__(self, project: Project, memory: str = "1GB") -> None:
-        self._project, self._memory = project, memory
-        self._looking, self._lock, self._making = threading.Lock(), threading.Lock(), threading.Lock()
+        self._project, self._engines, self._pins = project, Engines(memory), Pins(project.storage)
+        self._shelf, self._lookups = Shelf(project.storage), Lookups()
+        self._looking, self._lock = threading.Lock(), threading.Lock()
         self._newest: tuple[float, Cut] | None = None
-        self._pins: dict[tuple[int, int | None], tuple[PinnedCut, int]] = {}
-        self._engines: OrderedDict[_Key, Engine] = OrderedDict()
-        self._logs: OrderedDict[tuple[str, int], ds.Dataset] = OrderedDict()
         self._schemas: dict[str, pa.Schema] = {}
+        self._kinds: dict[str, Mapping[str, duckdb.sqltypes.DuckDBPyType]] = {}
+        self._older: OrderedDict[Key, Mapping[ViewName, Pinned]] = OrderedDict()
 
     def close(self) -> None:
-        """Ends the engines."""
-        with self._making:
-            for engine in self._engines.values():
-                engine.shared.close()
-            self._engines.clear()
+        """Ends the engines, and lets go of all cuts."""
+        self._engines.close()
+        self._pins.close()
 
     def newest(self) -> Cut:
         with self._looking:  # a table of deltalake serves one thread at a time
-            if self._newest is None or time.monotonic() - self._newest[0] > FRESH_SECONDS:
+            cuts = self._project.cuts
+            patience = LOOK_SECONDS if cuts.unchanged() else 0.0 if self._project.storage.local else FRESH_SECONDS
+            if self._newest is None or time.monotonic() - self._newest[0] > patience:
                 self._newest = (time.monotonic(), self._project.cut(create=True))
             return self._newest[1]
 
-    @contextmanager
-    def held(self, cut: Cut, seq: int | None = None) -> Iterator[None]:
-        """Keeps a cut from clean-up; the first who wants it writes the pin, the last takes it away."""
-        if not cut.number:
-            yield
-            return
-        key = (cut.number, seq)
-        with self._lock:
-            pin, users = self._pins.get(key) or (PinnedCut(self._project.storage, cut, seq), 0)
-            self._pins[key] = (pin, users + 1)
-        try:
-            yield
-        finally:
-            with self._lock:
-                pin, users = self._pins[key]
-                if users > 1:
-                    self._pins[key] = (pin, users - 1)
-                else:
-                    del self._pins[key]
-            if users == 1:
-                pin.close()
+    def held(self, cut: Cut, seq: int | None = None) -> AbstractContextManager[None]:
+        """Keeps a cut from clean-up."""
+        return self._pins.held(cut, seq)
 
     def reading(self, query: Query, cut: Cut, at: int | dt.datetime | None) -> Reading:
         """What a query reads in that cut, or an error that names the views there are."""
         if not cut.number and query.tables:
             raise HistoryGone("nothing is maintained yet", "run 'headwater run': it loads the views")
         named = [cut.named(name) for name in query.tables]
-        there = {name.lower(): name for name in cut.views}
-        named += [there[name.lower()] for name in query.perhaps if name.lower() in there]
+        if query.perhaps:
+            there = {name.lower(): name for name in cut.views}
+            named += [there[name.lower()] for name in query.perhaps if name.lower() in there]
         views = tuple(sorted(set(named)))
-        if isinstance(at, dt.datetime):
-            seq: int | None = state_in(cut_by(self._log(), cut, at), views, at) if views else None
-        else:
-            seq = at
-        return Reading(cut, seq if views else None, views, query.catalogued)
+        if not views:
+            return Reading(cut, None, {}, query.catalogued)
+        seq = state_in(cut_by(self._log(), cut, at), views, at) if isinstance(at, dt.datetime) else at
+        return Reading(cut, seq, self._pinned(cut, views, seq), query.catalogued)
 
-    def engine(self, reading: Reading) -> duckdb.DuckDBPyConnection:
-        """A connection to the engine for that, for one query."""
-        cut = reading.cut
-        key: _Key = (
-            (cut.number, reading.seq, *reading.views) if reading.views else (),
-            tuple(sorted((n, s.folder) for n, s in cut.views.items())) if reading.catalogued else None,
-        )
-        with self._making:
-            found = self._engines.get(key)
-            if found is None:
-                found = self._engines[key] = self._made(reading)
-                while len(self._engines) > ENGINES:
-                    self._engines.popitem(last=False)  # closes when its last query ends
-            self._engines.move_to_end(key)
-        return found.connection()
+    def asked(
+        self, query: Query, reading: Reading, values: Sequence[str | None] = (), oids: Sequence[int] = ()
+    ) -> Batches:
+        """The rows of a query, as they are made."""
+        found = self._plain(query, reading, values, oids)
+        return found or self._computed(reading, query.bound(values, oids))
+
+    def schema(self, cut: Cut, name: ViewName) -> pa.Schema:
+        """The columns of a view's changelog."""
+        state = cut.views[name]
+        return self._columns(log_folder(state.folder), state.version)
+
+    def _pinned(self, cut: Cut, views: tuple[ViewName, ...], seq: int | None) -> Mapping[ViewName, Pinned]:
+        if seq is None:
+            return pinned_views(cut, self._project.cuts, views, None)
+        key: Key = (cut.number, seq, views)
+        with self._lock:
+            found = self._older.get(key)
+        if found is None:
+            found = pinned_views(cut, self._log(), views, seq)
+            with self._lock:
+                self._older[key] = found
+                while len(self._older) > OLDER:
+                    self._older.popitem(last=False)
+        return found
+
+    def _plain(
+        self, query: Query, reading: Reading, values: Sequence[str | None], oids: Sequence[int]
+    ) -> Batches | None:
+        """The answer to a plain question, if it is one that needs no engine."""
+        plain = query.plain
+        if plain is None:
+            return None
+        ((name, view),) = reading.views.items()
+        schema = self._columns(view.folder, view.version)
+        columns = plain.shown(_without(schema))
+        if not columns or not reading.shown(name):
+            return None
+        keys = plain.keys(schema, values, oids)
+        if keys is None or (keys and not self._lookups.often(view.folder, tuple(sorted(keys)))):
+            return None
+        contents = self._shelf.contents(view.folder, view.version)
+        if contents.many_back:
+            return None
+        names = list(dict.fromkeys(name for name, _ in columns))
+        known = self._types(reading, name)
+        shown = [(column, said, known[column]) for column, said in columns]
+        if not keys:
+            if plain.limit is None:
+                self._lookups.whole(view.folder, contents)
+            state = State(schema, int(view.seq), lambda: contents)
+            return Found(shown, _without(schema), state.rows(names), plain.limit)
+        rows = self._lookups.found(contents, int(view.seq), keys, names)
+        return None if rows is None else Found(shown, _without(schema), iter(rows.to_batches()), plain.limit)
+
+    def _computed(self, reading: Reading, sql: str) -> Batches:
+        folders = tuple((n, s.folder) for n, s in sorted(reading.cut.views.items())) if reading.catalogued else None
+        key: Key = (folders, *((name, v.folder, v.version, v.seq) for name, v in reading.views.items()))
+        lent = self._engines.idle(key)
+        if lent is None:
+            views = {str(name): self._known(reading, name, view) for name, view in reading.views.items()}
+            known = {str(n): self.schema(reading.cut, n) for n in reading.cut.views} if reading.catalogued else None
+            lent = self._engines.lend(Wanted(key, views, known))
+        return Computed(lent.connection, sql, partial(self._engines.give_back, lent))
+
+    def _known(self, reading: Reading, name: ViewName, view: Pinned) -> State | Folded:
+        schema = self._columns(view.folder, view.version)
+        contents = self._shelf.contents(view.folder, view.version)
+        if reading.shown(name) and not contents.many_back and len(schema) > 2:
+            # a connection that waits for the next reader keeps nothing in memory: contents are looked for when it reads
+            return State(schema, int(view.seq), partial(self._shelf.contents, view.folder, view.version))
+        paths, system = [file.path for file in contents.files], self._project.storage.filesystem
+        return Folded(ds.dataset(paths, schema=schema, format="parquet", filesystem=system), int(view.seq))
+
+    def _types(self, reading: Reading, name: ViewName) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
+        """The engine's types of a view's columns."""
+        folder = reading.views[name].folder
+        if folder not in self._kinds:
+            quoted = name.replace('"', '""')
+            asked = self._computed(reading, f'SELECT * FROM "{quoted}"')
+            self._kinds[folder] = dict(zip(asked.names, asked.kinds, strict=True))
+            asked.close()
+        return self._kinds[folder]
 
     def _log(self) -> CutLog:
         return CutLog(self._project.storage)  # of one's own: this may take long
-
-    def _made(self, reading: Reading) -> Engine:
-        engine = duckdb.connect(":memory:", config={"memory_limit": self._memory})
-        for setting in _BEFORE:
-            engine.execute(setting)
-        pinned = pinned_views(reading.cut, self._log(), reading.views, reading.seq) if reading.views else {}
-        logs: dict[str, LazyLog] = {}
-        for number, (name, view) in enumerate(pinned.items()):
-            log, schema = f"__log{number}", self._columns(view.folder, view.version)
-            logs[log] = LazyLog(schema, partial(self._files, view))
-            engine.register(log, logs[log])
-            engine.execute(f"CREATE VIEW {identifier(name)} AS {fold_sql(log, schema, view.seq)}")
-        if reading.catalogued:
-            self._catalogue(engine, reading.cut)
-        for setting in LOCKED:
-            engine.execute(setting)
-        return Engine(engine, logs)
-
-    def _catalogue(self, engine: duckdb.DuckDBPyConnection, cut: Cut) -> None:
-        known = {
-            str(name): _shown(self._columns(log_folder(state.folder), state.version))
-            for name, state in cut.views.items()
-        }
-        made = [f"CREATE SCHEMA {schema}" for schema in catalog.SCHEMAS.values()]
-        for schema, tables in catalog.TABLES.items():
-            for table, columns in tables.items():
-                listed = ", ".join(f"{identifier(column)} {kind}" for column, kind in columns.items())
-                made.append(f"CREATE TABLE {catalog.SCHEMAS[schema]}.{table} ({listed})")
-        engine.execute(";\n".join([*made, *catalog.macros()]))
-        for (schema, table), rows in catalog.rows(known).items():
-            if rows:
-                names = catalog.TABLES[schema][table]
-                data = pa.Table.from_pydict({name: [row.get(name) for row in rows] for name in names})
-                engine.register("__rows", data)
-                engine.execute(f"INSERT INTO {catalog.SCHEMAS[schema]}.{table} SELECT * FROM __rows")
-                engine.unregister("__rows")
 
     def _columns(self, folder: str, version: int) -> pa.Schema:
         """Of a changelog: they never change, a view that has others has another folder."""
@@ -196,22 +198,10 @@ class States:
             self._schemas[folder] = pa.schema(table.schema().to_arrow())
         return self._schemas[folder]
 
-    def _files(self, view: Pinned) -> ds.Dataset:
-        key = (view.folder, view.version)
-        with self._lock:
-            found = self._logs.get(key)
-        if found is None:
-            found = log_files(self._project.storage, view)
-            with self._lock:
-                self._logs[key] = found
-                while len(self._logs) > LOGS:
-                    self._logs.popitem(last=False)
-        return found
 
-
-def _shown(schema: pa.Schema) -> pa.Schema:
-    found = [field for field in schema if field.name not in (COUNT, SEQ)]
-    return pa.schema(found or [("exists", pa.int32())])
+def _without(schema: pa.Schema) -> pa.Schema:
+    """The columns that readers see."""
+    return pa.schema([field for field in schema if field.name not in (COUNT, SEQ)])
 
 
 def halted(cut: Cut, views: Sequence[ViewName]) -> Iterator[tuple[str, str]]:

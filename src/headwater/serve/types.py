@@ -195,10 +195,15 @@ def _array(values: Sequence[Any], text: Writer) -> bytes:
         if value is None:
             return b"NULL"
         said = text(value)
-        plain = said and said.upper() != b"NULL" and not any(c in b'{}," \\\t\n\r' for c in said)
-        return said if plain else b'"' + said.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+        return _quoted(said)
 
     return b"{" + b",".join(element(v) for v in values) + b"}"
+
+
+def _quoted(said: bytes) -> bytes:
+    """An element of an array, as text."""
+    plain = said and said.upper() != b"NULL" and not any(c in b'{}," \\\t\n\r' for c in said)
+    return said if plain else b'"' + said.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
 
 
 def writer(kind: Shown, binary: int) -> Writer:
@@ -237,11 +242,13 @@ def read_parameter(oid: int, binary: int, value: bytes) -> str:
     """A parameter as text, whatever it came as."""
     try:
         if not binary:
-            said = value.decode()
+            said = _dated(oid, value.decode())
         elif oid in _UNPACK:
             said = str(struct.unpack(_UNPACK[oid], value)[0])
         elif oid in (0, 19, 25, 114, 1042, 1043):
             said = value.decode()
+        elif oid in BY_ARRAY:
+            said = _read_binary_array(value)
         else:
             said = _READ[oid](value)
     except KeyError:
@@ -251,6 +258,34 @@ def read_parameter(oid: int, binary: int, value: bytes) -> str:
     if "\0" in said:
         raise Refused("22021", "a text holds the character 0", "leave it out: PostgreSQL has none either")
     return said
+
+
+_ZONED = re.compile(r"(\d{4,}-\d\d-\d\d) [+-]\d\d(:\d\d)?")
+
+
+def _dated(oid: int, said: str) -> str:
+    """JDBC writes a date with a time zone, which PostgreSQL passes over."""
+    zoned = _ZONED.fullmatch(said) if oid in (0, 1082) else None
+    return zoned[1] if zoned else said
+
+
+def _read_binary_array(value: bytes) -> str:
+    """Dimensions, whether there are NULLs, the type of the elements, (size, first number) of each dimension, and the
+    elements."""
+    dimensions, _, inner = struct.unpack("!iiI", value[:12])
+    if dimensions == 0:
+        return "{}"
+    if dimensions != 1:
+        raise Refused("0A000", "an array of arrays cannot be read", "send it as text, or give one array")
+    count, at, parts = struct.unpack("!i", value[12:16])[0], 20, []
+    for _ in range(count):
+        length = struct.unpack("!i", value[at : at + 4])[0]
+        element = value[at + 4 : at + 4 + length] if length >= 0 else b""
+        if len(element) != max(length, 0):
+            raise ValueError
+        parts.append(b"NULL" if length < 0 else _quoted(read_parameter(inner, 1, element).encode()))
+        at += 4 + max(length, 0)
+    return (b"{" + b",".join(parts) + b"}").decode()
 
 
 def _read_numeric(value: bytes) -> str:

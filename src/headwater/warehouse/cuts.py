@@ -14,6 +14,7 @@ refused: the one that does not know the newest record, or whose lease has a lowe
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -157,6 +158,13 @@ class CutLog:
             return Cut()
         table.update_incremental()
         return self._look(table).newest
+
+    def unchanged(self) -> bool:
+        """Whether it can be seen, without reading, that nothing was appended since the last look. In a folder it can,
+        as long as the log after that look is not old enough to be cleaned up."""
+        if self._known is None or not self._storage.local:
+            return False
+        return not os.path.exists(self._storage.path(f"{FOLDER}/_delta_log/{self._known.version + 1:020}.json"))
 
     def fence(self) -> int:
         """The highest number of a lease seen here."""

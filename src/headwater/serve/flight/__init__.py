@@ -1,0 +1,1 @@
+"""The views over Arrow Flight SQL: messages, log-in, catalogue and service."""
