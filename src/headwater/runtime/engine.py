@@ -18,6 +18,7 @@ from types import MappingProxyType
 from headwater.integrator.journal import Journal
 from headwater.merge import Sequencing
 from headwater.model.errors import HeadwaterError, LeaseLost, SourceUnavailable
+from headwater.model.logged import event
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.runtime.change.building import Building, BuildUnderWay, Ended
 from headwater.runtime.change.halting import Halting
@@ -92,6 +93,7 @@ class Engine:
         except BaseException:
             self._lock.release()
             raise
+        log.info("maintaining %s", self._storage.uri(""), extra=event("run.began", warehouse=self._storage.uri("")))
         return self
 
     def _open(self, identity: str) -> None:
@@ -158,6 +160,8 @@ class Engine:
         if not self._watch.busy:  # else its connections are left to the threads that may hang in them
             self._looking.close()
         self._lock.release()
+        cut = self._ledger.cut
+        log.info("the run ended at %d", cut.seq, extra=event("run.ended", cut=cut.number, seq=cut.seq))
 
     def stop(self) -> None:
         """End the loop after the turn that is under way."""
@@ -204,6 +208,7 @@ class Engine:
         change = BuildUnderWay([plans[n] for n in wanted], drop)
         for name, view in found.kept.items():
             if self._machinery.tables.convert(view, cut.views[name].seq):
+                log.info("%s: its auxiliary table is converted", name, extra=event("view.converted", view=name))
                 self.meter.note(f"{name}: what its groups keep was written by an earlier version, and is converted")
             self._machinery.tables.says(view)
         self._poll_again(found, plans, change)
@@ -370,6 +375,7 @@ class Engine:
                 readers.setdefault(source, []).append(key)
         taken = self._integration.step(self._wanted, self._managers.backlog(readers))
         for text in taken.torn:
+            log.warning("global transaction %s", text, extra=event("transaction.torn"))
             self.meter.note(f"global transaction {text}")
         for taken_in in taken.rounds:
             self._managers.heard_news()
@@ -389,7 +395,7 @@ class Engine:
                 continue
             self._finished(outcome)
             if outcome.written is not None:
-                self.meter.computed(outcome.manager.view.name, outcome.written)
+                self.meter.computed(outcome.manager.view.name, (outcome.batch.lo, outcome.batch.hi), outcome.written)
         for manager in self._managers.all.values():
             if manager.trouble:
                 self.meter.waits(manager.view.name, manager.trouble)
