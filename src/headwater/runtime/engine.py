@@ -46,6 +46,7 @@ from headwater.runtime.intake.pollers import Poller, Pollers, PollScope
 from headwater.runtime.intake.reception import Reception
 from headwater.runtime.intake.schema_watch import MEND, SchemaWatch
 from headwater.runtime.intake.trimming import Trimming
+from headwater.runtime.lineage.opening import opened_lineage
 from headwater.runtime.observing import Observer
 from headwater.runtime.ports import Machinery
 from headwater.runtime.progress import Meter, Progress
@@ -144,6 +145,16 @@ class Engine:
         self._observer = Observer(self._pollers, self._integration, schedule, ledger, self._building, meter, clock)
         self._report = Report(storage, self._observer.now, clock)
         ledger.watched_by(meter.shown)
+        self._lineage = opened_lineage(config, self._job, clock)
+        if self._lineage is not None:
+            meter.heard_by(self._lineage)
+
+    def _job(self, view: ViewName) -> ViewPlan | None:
+        """What a view is being built of, or is."""
+        plans = {plan.view.name: plan for plan in self._building.plans()}
+        if view in plans:
+            return plans[view]
+        return self._ledger.views[view].plan if view in self._ledger.views else None
 
     def __exit__(self, *error: object) -> None:
         self._stopping = True
@@ -160,6 +171,8 @@ class Engine:
         if not self._watch.busy:  # else its connections are left to the threads that may hang in them
             self._looking.close()
         self._lock.release()
+        if self._lineage is not None:
+            self._lineage.close()
         cut = self._ledger.cut
         log.info("the run ended at %d", cut.seq, extra=event("run.ended", cut=cut.number, seq=cut.seq))
 
@@ -432,6 +445,7 @@ class Engine:
         error = ended.error
         if error is None:
             return
+        self.meter.not_built(ended.change.names, error.what)
         if ended.change.resume:
             self.meter.note(f"not resumed: {', '.join(ended.change.names)}: {error.what}")
         elif self._must_build or not self._ledger.views:

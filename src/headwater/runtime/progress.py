@@ -34,6 +34,24 @@ class Progress(Protocol):
     def note(self, text: str) -> None: ...
 
 
+class Listener(Protocol):
+    """Hears what a run does, as it does it (`lineage`). Must be quick, and must not fail."""
+
+    def load_began(self, views: Sequence[ViewName]) -> None: ...
+
+    def loaded(self, view: ViewName, rows: int) -> None: ...
+
+    def not_built(self, views: Sequence[ViewName], reason: str) -> None: ...
+
+    def computed(self, view: ViewName, batch: tuple[Seq, Seq], written: Written) -> None: ...
+
+    def halted(self, view: ViewName, reason: str) -> None: ...
+
+    def shown(self, cut: Cut) -> None: ...
+
+    def turn(self) -> None: ...
+
+
 class Meter:
     """Counts what passes, keeps a minute of it for rates, and tells the display."""
 
@@ -52,6 +70,11 @@ class Meter:
         self._by_source: dict[str, int] = {}
         self._source_lags: dict[str, float] = {}
         self._oldest: deque[tuple[Seq, Mapping[str, float]]] = deque()
+        self._listeners: list[Listener] = []
+
+    def heard_by(self, listener: Listener) -> None:
+        """Tell this one, too."""
+        self._listeners.append(listener)
 
     @property
     def load(self) -> Loading | None:
@@ -93,6 +116,8 @@ class Meter:
     def loading(self, views: Sequence[ViewName]) -> None:
         log.info("loading %s", ", ".join(views), extra=event("load.began", views=list(views)))
         self._show_load(Loading(views, self._clock.time()))
+        for listener in self._listeners:
+            listener.load_began(views)
 
     def copied(self, rows: int, total: int | None) -> None:
         if self._load:
@@ -108,6 +133,12 @@ class Meter:
         facts = event("view.loaded", view=view, rows=rows, seconds=round(self._clock.time() - began, 3))
         log.info("loaded view %s: %d rows", view, rows, extra=facts)
         self.note(f"loaded view {view}: {rows:,} rows")
+        for listener in self._listeners:
+            listener.loaded(view, rows)
+
+    def not_built(self, views: Sequence[ViewName], reason: str) -> None:
+        for listener in self._listeners:
+            listener.not_built(views, reason)
 
     def load_ended(self) -> None:
         self._load = None
@@ -146,6 +177,8 @@ class Meter:
         )  # fmt: skip
         log.debug("view %s, batch %d to %d: %d rows", view, *batch, written.rows, extra=facts)
         self.waiting_for.pop(view, None)
+        for listener in self._listeners:
+            listener.computed(view, batch, written)
 
     def waits(self, view: ViewName, reason: str) -> None:
         if view not in self.waiting_for:
@@ -159,6 +192,8 @@ class Meter:
         facts = event("view.halted", view=view, reason=reason, remedy=fix)
         log.warning("view %s halted: %s", view, reason, extra=facts)
         self.note(f"view {view} halted: {reason}" + (f" → {fix}" if fix else ""))
+        for listener in self._listeners:
+            listener.halted(view, reason)
 
     def note(self, text: str) -> None:
         if self._progress:
@@ -169,6 +204,8 @@ class Meter:
         self.batches += 1
         log.debug("cut %d shows %d", cut.number, cut.seq, extra=event("cut.shown", cut=cut.number, seq=cut.seq))
         self.freshness.shown(cut, self._clock.time())
+        for listener in self._listeners:
+            listener.shown(cut)
         while self._oldest and self._oldest[0][0] <= cut.seq:
             _, firsts = self._oldest.popleft()
             lags = {source: max(0.0, self._clock.time() - first) for source, first in firsts.items()}
@@ -176,5 +213,7 @@ class Meter:
             self.lags.append((self._clock.time(), max(lags.values())))
 
     def turn(self, look: Callable[[], RunSnapshot]) -> None:
+        for listener in self._listeners:
+            listener.turn()
         if self._progress:
             self._progress.running(look)
