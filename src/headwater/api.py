@@ -23,7 +23,7 @@ from headwater.model.errors import HeadwaterError, PositionTrimmed, WarehouseErr
 from headwater.model.names import Seq, SourceName, TableName, ViewName
 from headwater.runtime.change.requests import HERE_AND_NOW, UNSEEN, Request, answer, ask, forget
 from headwater.runtime.project.catalog import SourceCatalog
-from headwater.runtime.project.config import Config, load_config
+from headwater.runtime.project.config import Config, lineage_settings, load_config
 from headwater.runtime.project.project import Project
 from headwater.runtime.project.secrets import without_secrets
 from headwater.runtime.reading.changes import Change, changes
@@ -138,7 +138,9 @@ class Warehouse:
         return Engine(self.config, spark_machinery(self.config, self.spark, self.catalog), self.catalog, progress)
 
     def check_free(self) -> None:
-        """Refuse early, before Spark starts, what `run` would refuse: a warehouse that somebody maintains already."""
+        """Refuse early, before Spark starts, what `run` would refuse: a warehouse that somebody maintains already, and
+        settings that only a run needs."""
+        lineage_settings(self.config)
         if holder(self.storage) is not None:
             with Lock(self.storage, ""):
                 pass

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import headwater
 from headwater.model.errors import ConfigError
 from headwater.model.names import Seq, SourceName, TableName, ViewName
 from headwater.model.source import SourceSpec
@@ -21,8 +22,10 @@ from headwater.model.written import DataFile, Tally, Written
 from headwater.runtime.lineage.datasets import Dataset, Job, dataset
 from headwater.runtime.lineage.outbox import Outbox, to_endpoint, to_file
 from headwater.runtime.lineage.telling import Lineage
+from headwater.runtime.progress import Meter
 from headwater.runtime.project.config import lineage_settings, load_config
 from headwater.runtime.project.secrets import without_secrets
+from headwater.runtime.snapshot import RunSnapshot
 from headwater.warehouse.cuts import Cut, ViewState
 
 V = ViewName("v")
@@ -199,6 +202,25 @@ def test_what_fails_is_told_without_secrets() -> None:
     assert all(runs.count(run) == 2 for run in runs), "one START and one end each"
 
 
+def test_what_a_run_counts_is_heard() -> None:
+    kept, clock = Kept(), Ticking()
+    meter = Meter(clock=clock)
+    meter.heard_by(Lineage(kept, lambda view: JOB, 0, "1.0", clock))
+    meter.loading([V])
+    meter.loaded(V, 17)
+    meter.shown(cut(1, 4))
+    assert kept.events[-1]["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 17
+    meter.computed(V, (Seq(4), Seq(6)), wrote(3))
+    meter.shown(cut(2, 6))
+    meter.turn(RunSnapshot)
+    assert facet(kept.events[-1])["seq"] == 6
+    meter.halted(V, "a reason")
+    meter.loading([V])
+    meter.not_built([V], "another")
+    told = [("START", "load"), ("COMPLETE", "load"), ("START", "batches"), ("COMPLETE", "batches")]
+    assert kept.told() == [*told, ("START", "batches"), ("FAIL", "batches"), ("START", "load"), ("FAIL", "load")]
+
+
 @pytest.mark.parametrize(
     ("url", "options", "named"),
     [
@@ -307,6 +329,8 @@ def test_a_token_is_a_variable_and_is_hidden(tmp_path: Path, monkeypatch: pytest
     assert TOKEN not in without_secrets(f"it said {TOKEN}")
     monkeypatch.delenv("LINEAGE_TOKEN")
     assert load_config(tmp_path).lineage.url, "it matters to those who send only"
+    with pytest.raises(ConfigError, match="LINEAGE_TOKEN is not set"):
+        headwater.open(tmp_path).check_free()  # before Spark starts
 
 
 @pytest.mark.parametrize("said", ['url = "ftp://x"', 'url = "http://x"\nfile = "y"'])
