@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from dbt.adapters.headwater import views
 from dbt.adapters.headwater.catalog import sql_type
 from dbt.adapters.headwater.reading import source_tables
 from dbt.adapters.headwater.views import Model, with_freshness
+
+from headwater.model.errors import HeadwaterError
+from headwater.model.names import ViewName
+from headwater.runtime.change.applying import ApplyPlan, ViewChange
+from headwater.runtime.change.requests import OTHERWISE
 
 TOML = '[sources.a]\nurl = "sqlite:///a.db"\n[views]\npath = "views"\n'
 
@@ -29,6 +36,37 @@ def test_freshness_comes_changes_and_goes() -> None:
     assert tomllib.loads(with_freshness(text, "a", "9 s"))["views"]["a"] == {"freshness": "9 s"}
     assert with_freshness(with_freshness(text, "a", ""), "b", "") == TOML
     assert with_freshness(TOML, "c", "") == TOML
+
+
+class Warehouse:
+    """One whose run sees views/ otherwise, so often."""
+
+    def __init__(self, otherwise: int, what: str = OTHERWISE) -> None:
+        self.left, self.what, self.asked = otherwise, what, 0
+
+    def plan_apply(self) -> ApplyPlan:
+        return ApplyPlan([ViewChange(ViewName("m"), "create", "new")], {}, 0, {}, [])
+
+    def apply(self, plan: ApplyPlan) -> None:
+        self.asked += 1
+        if self.asked <= self.left:
+            raise HeadwaterError(self.what)
+
+
+def test_a_run_that_sees_the_views_otherwise_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model("M", "select 1", "x")
+    for made, asked, said in (
+        (Warehouse(2), 3, ""),
+        (Warehouse(99), views.TRIES, OTHERWISE),
+        (Warehouse(1, "the disk is full"), 1, "the disk is full"),
+    ):
+        monkeypatch.setattr(views.headwater, "open", lambda project, made=made: made)
+        if said:
+            with pytest.raises(HeadwaterError, match=said):
+                views._apply(Path(), model)
+        else:
+            assert views._apply(Path(), model) == "CREATE"
+        assert made.asked == asked
 
 
 @pytest.mark.parametrize(
