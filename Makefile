@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DBT    := .venv-dbt
 
 .DEFAULT_GOAL := help
-.PHONY: help install mariadb demo lab verdicts test fast soak chaos corpus lint format screens docs bench clean
+.PHONY: help install mariadb demo lab verdicts test fast soak chaos corpus lint format screens docs bench dbt clean
 
 help: ## list what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -71,5 +72,13 @@ docs: $(READY) ## the documentation as a site, .site/index.html; its reference i
 bench: $(READY) ## measure, beside peers where they can be installed; writes bench/out/
 	@$(BIN)/python bench/run.py
 
+dbt: ## the dbt adapter of integrations/dbt, tested with a real dbt in an environment of its own, .venv-dbt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Headwater needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 2; }
+	@test -x $(DBT)/bin/python || $(PYTHON) -m venv $(DBT)
+	@echo "installing into $(DBT) …"
+	@$(DBT)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[engine]' './integrations/dbt[dev]'
+	@$(DBT)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall ./integrations/dbt
+	@cd integrations/dbt && $(abspath $(DBT))/bin/python -m pytest
+
 clean: ## remove what the above made
-	rm -rf $(VENV) demo-project lab-report bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DBT) demo-project lab-report bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -16,7 +16,9 @@ import reference
 
 ROOT = Path(__file__).parent.parent.parent
 STAGED = ROOT / ".docs"
-_OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\((?:\.\./)+(?:src|tests|bench|deploy|README\.md|Makefile)[^)]*\)")
+_OUTSIDE = re.compile(
+    r"(?<!!)\[([^\]]+)\]\((?:\.\./)+(?:src|tests|bench|deploy|examples|integrations|README\.md|Makefile)[^)]*\)"
+)
 
 
 def main() -> int:

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from headwater.api import Warehouse
     from headwater.api import open_warehouse as open  # noqa: A004 # headwater.open(path) reads best
     from headwater.model.errors import HeadwaterError, HeadwaterWarning, ViewHalted
+    from headwater.runtime.reading.handles import View
     from headwater.runtime.reading.sessions import Session
 
-__all__ = ["HeadwaterError", "HeadwaterWarning", "Session", "ViewHalted", "Warehouse", "open"]
+__all__ = ["HeadwaterError", "HeadwaterWarning", "Session", "View", "ViewHalted", "Warehouse", "open"]
 __version__ = "0.1.0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent, unless somebody wants to hear
@@ -26,6 +27,7 @@ _WHERE = {
     "HeadwaterError": ("headwater.model.errors", "HeadwaterError"),
     "HeadwaterWarning": ("headwater.model.errors", "HeadwaterWarning"),
     "ViewHalted": ("headwater.model.errors", "ViewHalted"),
+    "View": ("headwater.runtime.reading.handles", "View"),
     "Session": ("headwater.runtime.reading.sessions", "Session"),
 }
 

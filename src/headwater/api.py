@@ -3,6 +3,7 @@
 warehouse = headwater.open(".")
 warehouse.read("open_orders", at=1042)      a Spark DataFrame
 warehouse.query("SELECT …")                 an Arrow table, without a JVM
+warehouse["open_orders"].at(1042)           one view at one state; a notebook shows its rows
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from headwater.model.errors import HeadwaterError, PositionTrimmed, WarehouseErr
 from headwater.model.names import Seq, SourceName, TableName, ViewName
 from headwater.runtime.change.requests import HERE_AND_NOW, UNSEEN, Request, answer, ask, forget
 from headwater.runtime.project.catalog import SourceCatalog
-from headwater.runtime.project.config import Config, load_config
+from headwater.runtime.project.config import Config, lineage_settings, load_config
 from headwater.runtime.project.project import Project
 from headwater.runtime.project.secrets import without_secrets
 from headwater.runtime.reading.changes import Change, changes
+from headwater.runtime.reading.handles import View
+from headwater.runtime.reading.html import warehouse_html
 from headwater.runtime.reading.log import transactions
 from headwater.runtime.reading.moments import At
 from headwater.runtime.reading.resolve import settled_views
@@ -150,7 +153,9 @@ class Warehouse:
         return Engine(self.config, spark_machinery(self.config, self.spark, self.catalog), self.catalog, progress)
 
     def check_free(self) -> None:
-        """Refuse early, before Spark starts, what `run` would refuse: a warehouse that somebody maintains already."""
+        """Refuse early, before Spark starts, what `run` would refuse: a warehouse that somebody maintains already, and
+        settings that only a run needs."""
+        lineage_settings(self.config)
         if holder(self.storage) is not None:
             with Lock(self.storage, ""):
                 pass
@@ -275,6 +280,24 @@ class Warehouse:
             yield session
         finally:
             pin.close()
+
+    def __getitem__(self, view: str) -> View:
+        """A maintained view by its name: its rows, its changes, at the newest cut or `.at(1042)`."""
+        return View(self.cut().named(view), lambda at: self._session(self.cut(), at), self.changes)
+
+    def __iter__(self) -> Iterator[ViewName]:
+        """The names of the views that are maintained."""
+        return iter(self.cut(create=True).views)
+
+    def __contains__(self, view: object) -> bool:
+        return view in self.cut(create=True).views
+
+    def __repr__(self) -> str:
+        return f"<warehouse of {self.config.folder}>"
+
+    def _repr_html_(self) -> str:
+        """The views of the newest cut, for a notebook; asks no source."""
+        return warehouse_html(self.config.folder.name, self.cut(create=True))
 
     def halted(self) -> dict[ViewName, str]:
         """The views that are not maintained any more, and why; reading one of them warns with `ViewHalted`."""

@@ -24,6 +24,7 @@ from headwater.agent.line import HubLine, NotStarted, Work
 from headwater.agent.state import AgentState, Told, read_state, write_state
 from headwater.chain.pins import PinBook
 from headwater.model.errors import HeadwaterError, SourceRefused, SourceUnavailable
+from headwater.model.logged import event
 from headwater.model.names import Position, SourceName
 from headwater.model.source import Source, SourceSpec
 from headwater.sources import connect
@@ -209,7 +210,9 @@ class Agent:
         finally:
             with self._guard:
                 del self._working_on[work.number]
-            log.debug("%s for %s took %.3f s", call.operation, call.source, time.monotonic() - begun)
+            seconds = time.monotonic() - begun
+            facts = event("call.answered", source=call.source, operation=call.operation, seconds=round(seconds, 6))
+            log.debug("%s for %s took %.3f s", call.operation, call.source, seconds, extra=facts)
 
     # ── chains ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -26,6 +26,7 @@ from rich.text import Text
 from headwater.cli.printable import json_safe, message
 from headwater.cli.screen import messages, said
 from headwater.model.errors import HeadwaterError
+from headwater.model.logged import event
 from headwater.runtime.project.secrets import without_secrets
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
             what = f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
             show([HeadwaterError(what, "check the path and who may use it")], as_json)
             raise typer.Exit(1) from None
-        log.error("unexpected", exc_info=error)
+        log.error("unexpected", exc_info=error, extra=event("command.failed"))
         words = without_secrets(" ".join(str(error).split()))[:500]  # whole ones first: a half is not recognised
         what = f"unexpected {type(error).__name__}: {words}" if words else f"unexpected {type(error).__name__}"
         hint = "the traceback is above" if debug else "this is a bug in Headwater; --debug shows where it happened"
@@ -87,7 +88,7 @@ def explained(as_json: bool, debug: bool) -> Iterator[None]:
 def show(errors: Sequence[HeadwaterError], as_json: bool) -> None:
     """Print errors to stderr."""
     for error in errors:
-        log.error("%s", error.what, exc_info=error)
+        log.error("%s", error.what, exc_info=error, extra=event("command.failed"))
         tell("error", {"error": error.what, "fix": error.fix}, as_json)
 
 

@@ -30,7 +30,7 @@ from headwater.cli import (
 )
 from headwater.cli.errors import explained
 from headwater.cli.helptext import show_docstrings
-from headwater.cli.logs import start_log, taken_out
+from headwater.cli.logs import log_threads, start_log, taken_out
 
 EPILOG = "Start with 'headwater demo', or with 'headwater init my-project'."
 
@@ -43,8 +43,7 @@ class Commands(TyperGroup):
         ctx.meta["debug"] = "--debug" in args
         with explained(ctx.meta["json"], ctx.meta["debug"]):
             args, log = taken_out(args)
-            if "--log" in log:
-                start_log(log["--log"], log.get("--log-level", "info"))
+            start_log(log)
         return super().parse_args(ctx, [a for a in args if a != "--debug"])
 
     def invoke(self, ctx: Any) -> Any:
@@ -71,8 +70,17 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
     log: Annotated[
-        str, typer.Option("--log", metavar="FILE", help="Write what is decided and what fails; may stand anywhere.")
+        str,
+        typer.Option(
+            "--log",
+            metavar="FILE|json|text",
+            help="Write what is decided and what fails to a file, or to standard error as JSON lines or as text; may"
+            " stand anywhere.",
+        ),
     ] = "",
+    log_format: Annotated[
+        str, typer.Option("--log-format", metavar="FORMAT", help="text or json; may stand anywhere.")
+    ] = "text",
     log_level: Annotated[
         str, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error; may stand anywhere.")
     ] = "info",
@@ -102,6 +110,7 @@ app.add_typer(lab.app, name="lab", rich_help_panel="Understand")
 
 
 def main() -> None:
+    log_threads()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ✓ or § shows a ? instead of failing

@@ -40,6 +40,7 @@ from headwater.hub.enrolment import Enrolment, Refused
 from headwater.hub.relay import ChainClosed, Relay
 from headwater.hub.requests import Handler, TooLarge, Unreadable, body_of, json_of, list_of, no, token_of
 from headwater.model.errors import HeadwaterError, SourceUnavailable
+from headwater.model.logged import event
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class Hub:
             await run_in_threadpool(self.enrolment.starts, name, *tickets)
             self.desk.begins(name, instance)
         await run_in_threadpool(self.contacts.heard, name, said.get("about"), at_once=True)
-        log.info("agent %s has started", name)
+        log.info("agent %s has started", name, extra=event("agent.started", agent=name))
         return JSONResponse({"wait": WAIT})
 
     async def life(self, request: Request, name: str) -> Response:

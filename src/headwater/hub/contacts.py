@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.model.errors import HeadwaterError
+from headwater.model.logged import event
 from headwater.storage import Storage
 from headwater.storage.records import decode, encode
 
@@ -47,7 +48,8 @@ class Contacts:
             self._storage.make_folder(_FOLDER)
             self._storage.put(f"{_FOLDER}/{agent}.json", encode(contact))
         except (HeadwaterError, OSError) as error:  # a full disk is no reason to send agents away
-            log.warning("that agent %s is here could not be written down: %s", agent, error)
+            facts = event("agent.not_recorded", agent=agent)
+            log.warning("that agent %s is here could not be written down: %s", agent, error, extra=facts)
 
     def words(self, agent: str) -> str:
         """When it was last heard of, as a sentence goes on."""

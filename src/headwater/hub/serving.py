@@ -23,6 +23,7 @@ from headwater.hub.desk import Desk
 from headwater.hub.enrolment import Enrolment
 from headwater.hub.settings import HubSettings
 from headwater.model.errors import ConfigError, HeadwaterError
+from headwater.model.logged import event
 from headwater.sources.agent.line import trusting
 from headwater.storage import Storage
 
@@ -92,7 +93,8 @@ def open_hub(storage: Storage, identity: str, settings: HubSettings) -> OpenHub 
         ) from error
     enrolment = Enrolment(storage)
     hub = Hub(identity, enrolment.secret(), enrolment, Contacts(storage), Desk(), records=ChainRecords(storage))
-    log.info("the hub listens at %s:%d", settings.host, settings.port)
+    facts = event("hub.listens", host=settings.host, port=settings.port)
+    log.info("the hub listens at %s:%d", settings.host, settings.port, extra=facts)
     return OpenHub(hub, settings, listening)
 
 

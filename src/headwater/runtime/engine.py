@@ -18,6 +18,7 @@ from types import MappingProxyType
 from headwater.integrator.journal import Journal
 from headwater.merge import Sequencing
 from headwater.model.errors import HeadwaterError, LeaseLost, SourceUnavailable
+from headwater.model.logged import event
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.runtime.change.building import Building, BuildUnderWay, Ended
 from headwater.runtime.change.halting import Halting
@@ -45,6 +46,7 @@ from headwater.runtime.intake.pollers import Poller, Pollers, PollScope
 from headwater.runtime.intake.reception import Reception
 from headwater.runtime.intake.schema_watch import MEND, SchemaWatch
 from headwater.runtime.intake.trimming import Trimming
+from headwater.runtime.lineage.opening import opened_lineage
 from headwater.runtime.observing import Observer
 from headwater.runtime.ports import Machinery
 from headwater.runtime.progress import Meter, Progress
@@ -92,6 +94,7 @@ class Engine:
         except BaseException:
             self._lock.release()
             raise
+        log.info("maintaining %s", self._storage.uri(""), extra=event("run.began", warehouse=self._storage.uri("")))
         return self
 
     def _open(self, identity: str) -> None:
@@ -142,6 +145,16 @@ class Engine:
         self._observer = Observer(self._pollers, self._integration, schedule, ledger, self._building, meter, clock)
         self._report = Report(storage, self._observer.now, clock)
         ledger.watched_by(meter.shown)
+        self._lineage = opened_lineage(config, self._job, clock)
+        if self._lineage is not None:
+            meter.heard_by(self._lineage)
+
+    def _job(self, view: ViewName) -> ViewPlan | None:
+        """What a view is being built of, or is."""
+        plans = {plan.view.name: plan for plan in self._building.plans()}
+        if view in plans:
+            return plans[view]
+        return self._ledger.views[view].plan if view in self._ledger.views else None
 
     def __exit__(self, *error: object) -> None:
         self._stopping = True
@@ -158,6 +171,10 @@ class Engine:
         if not self._watch.busy:  # else its connections are left to the threads that may hang in them
             self._looking.close()
         self._lock.release()
+        if self._lineage is not None:
+            self._lineage.close()
+        cut = self._ledger.cut
+        log.info("the run ended at %d", cut.seq, extra=event("run.ended", cut=cut.number, seq=cut.seq))
 
     def stop(self) -> None:
         """End the loop after the turn that is under way."""
@@ -205,6 +222,7 @@ class Engine:
         change = BuildUnderWay([plans[n] for n in wanted], drop)
         for name, view in found.kept.items():
             if self._machinery.tables.convert(view, cut.views[name].seq):
+                log.info("%s: its auxiliary table is converted", name, extra=event("view.converted", view=name))
                 self.meter.note(f"{name}: what its groups keep was written by an earlier version, and is converted")
             self._machinery.tables.says(view)
         self._poll_again(found, plans, change)
@@ -372,6 +390,7 @@ class Engine:
                 readers.setdefault(source, []).append(key)
         taken = self._integration.step(self._wanted, self._managers.backlog(readers))
         for text in taken.torn:
+            log.warning("global transaction %s", text, extra=event("transaction.torn"))
             self.meter.note(f"global transaction {text}")
         for taken_in in taken.rounds:
             self._managers.heard_news()
@@ -391,7 +410,7 @@ class Engine:
                 continue
             self._finished(outcome)
             if outcome.written is not None:
-                self.meter.computed(outcome.manager.view.name, outcome.written)
+                self.meter.computed(outcome.manager.view.name, (outcome.batch.lo, outcome.batch.hi), outcome.written)
         for manager in self._managers.all.values():
             if manager.trouble:
                 self.meter.waits(manager.view.name, manager.trouble)
@@ -428,6 +447,7 @@ class Engine:
         error = ended.error
         if error is None:
             return
+        self.meter.not_built(ended.change.names, error.what)
         if ended.change.resume:
             self.meter.note(f"not resumed: {', '.join(ended.change.names)}: {error.what}")
         elif self._must_build or not self._ledger.views:

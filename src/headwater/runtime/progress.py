@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import statistics
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -9,12 +10,15 @@ from dataclasses import replace
 from typing import Protocol
 
 from headwater.integrator.numbering import Numbered
+from headwater.model.logged import event
 from headwater.model.names import Seq, ViewName
 from headwater.model.written import Tally, Written
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.freshness import Freshness
 from headwater.runtime.snapshot import Counts, Loading, RunSnapshot, Totals
 from headwater.warehouse.cuts import Cut
+
+log = logging.getLogger(__name__)
 
 MINUTE = 60.0
 
@@ -28,6 +32,24 @@ class Progress(Protocol):
         """Called every turn of the loop; `look` gives a snapshot, for those who want one now."""
 
     def note(self, text: str) -> None: ...
+
+
+class Listener(Protocol):
+    """Hears what a run does, as it does it (`lineage`). Must be quick, and must not fail."""
+
+    def load_began(self, views: Sequence[ViewName]) -> None: ...
+
+    def loaded(self, view: ViewName, rows: int) -> None: ...
+
+    def not_built(self, views: Sequence[ViewName], reason: str) -> None: ...
+
+    def computed(self, view: ViewName, batch: tuple[Seq, Seq], written: Written) -> None: ...
+
+    def halted(self, view: ViewName, reason: str) -> None: ...
+
+    def shown(self, cut: Cut) -> None: ...
+
+    def turn(self) -> None: ...
 
 
 class Meter:
@@ -48,6 +70,11 @@ class Meter:
         self._by_source: dict[str, int] = {}
         self._source_lags: dict[str, float] = {}
         self._oldest: deque[tuple[Seq, Mapping[str, float]]] = deque()
+        self._listeners: list[Listener] = []
+
+    def heard_by(self, listener: Listener) -> None:
+        """Tell this one, too."""
+        self._listeners.append(listener)
 
     @property
     def load(self) -> Loading | None:
@@ -87,7 +114,10 @@ class Meter:
     # ---------------------------------------------------------------- loading
 
     def loading(self, views: Sequence[ViewName]) -> None:
+        log.info("loading %s", ", ".join(views), extra=event("load.began", views=list(views)))
         self._show_load(Loading(views, self._clock.time()))
+        for listener in self._listeners:
+            listener.load_began(views)
 
     def copied(self, rows: int, total: int | None) -> None:
         if self._load:
@@ -99,7 +129,16 @@ class Meter:
 
     def loaded(self, view: ViewName, rows: int) -> None:
         self.rows_out[view] = rows
+        began = self._load.started if self._load else self._clock.time()
+        facts = event("view.loaded", view=view, rows=rows, seconds=round(self._clock.time() - began, 3))
+        log.info("loaded view %s: %d rows", view, rows, extra=facts)
         self.note(f"loaded view {view}: {rows:,} rows")
+        for listener in self._listeners:
+            listener.loaded(view, rows)
+
+    def not_built(self, views: Sequence[ViewName], reason: str) -> None:
+        for listener in self._listeners:
+            listener.not_built(views, reason)
 
     def load_ended(self) -> None:
         self._load = None
@@ -117,28 +156,44 @@ class Meter:
         times = numbered.transactions.group_by("source").aggregate([("committed_at", "min"), ([], "count_all")])
         for row in times.to_pylist():
             self._by_source[row["source"]] = self._by_source.get(row["source"], 0) + row["count_all"]
+        sources = {row["source"]: row["count_all"] for row in times.to_pylist()}
+        facts = event("round.numbered", first=numbered.lo + 1, seq=numbered.hi, sources=sources)
+        log.debug("transactions %d to %d are numbered", numbered.lo + 1, numbered.hi, extra=facts)
         firsts = {row["source"]: row["committed_at_min"] for row in times.to_pylist()}
         known = {source: first.timestamp() for source, first in firsts.items() if first is not None}
         if known:
             self._oldest.append((numbered.hi, known))
             self.freshness.took_in(numbered.hi, known)
 
-    def computed(self, view: ViewName, written: Written) -> None:
+    def computed(self, view: ViewName, batch: tuple[Seq, Seq], written: Written) -> None:
         self.batches_computed += 1
         self.tally = self.tally.plus(written.tally)
         self._of_view[view] = self.of_view(view).plus(written.tally)
         self.rows_out[view] = self.rows_out.get(view, 0) + written.rows
+        cost = written.tally
+        facts = event(
+            "batch.computed", view=view, seq=batch[1], batch=batch, rows=written.rows,
+            changes=cost.changes, questions=cost.questions, seconds=round(cost.seconds, 6),
+        )  # fmt: skip
+        log.debug("view %s, batch %d to %d: %d rows", view, *batch, written.rows, extra=facts)
         self.waiting_for.pop(view, None)
+        for listener in self._listeners:
+            listener.computed(view, batch, written)
 
     def waits(self, view: ViewName, reason: str) -> None:
         if view not in self.waiting_for:
             self.retries += 1
+            log.warning("view %s waits: %s", view, reason, extra=event("view.waits", view=view, reason=reason))
             self.note(f"view {view} waits: {reason}")
         self.waiting_for[view] = reason
 
     def halted(self, view: ViewName, reason: str, fix: str = "") -> None:
         self.halts += 1
+        facts = event("view.halted", view=view, reason=reason, remedy=fix)
+        log.warning("view %s halted: %s", view, reason, extra=facts)
         self.note(f"view {view} halted: {reason}" + (f" → {fix}" if fix else ""))
+        for listener in self._listeners:
+            listener.halted(view, reason)
 
     def note(self, text: str) -> None:
         if self._progress:
@@ -147,7 +202,10 @@ class Meter:
     def shown(self, cut: Cut) -> None:
         """A cut became visible."""
         self.batches += 1
+        log.debug("cut %d shows %d", cut.number, cut.seq, extra=event("cut.shown", cut=cut.number, seq=cut.seq))
         self.freshness.shown(cut, self._clock.time())
+        for listener in self._listeners:
+            listener.shown(cut)
         while self._oldest and self._oldest[0][0] <= cut.seq:
             _, firsts = self._oldest.popleft()
             lags = {source: max(0.0, self._clock.time() - first) for source, first in firsts.items()}
@@ -155,5 +213,7 @@ class Meter:
             self.lags.append((self._clock.time(), max(lags.values())))
 
     def turn(self, look: Callable[[], RunSnapshot]) -> None:
+        for listener in self._listeners:
+            listener.turn()
         if self._progress:
             self._progress.running(look)

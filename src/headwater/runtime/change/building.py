@@ -20,6 +20,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 
 from headwater.model.errors import HeadwaterError, PositionTrimmed
+from headwater.model.logged import event
 from headwater.model.names import FOREVER, Seq, SourceName, TableName, ViewName
 from headwater.model.schema import Identities
 from headwater.runtime.change.ports import Loaded, Loader, LoadOrder, NewSources
@@ -172,7 +173,7 @@ class Building:
         change, self._change = self._change, None
         if change is None:
             return None
-        log.warning("not built: %s: %s", ", ".join(change.names), error.what)
+        log.warning("not built: %s: %s", ", ".join(change.names), error.what, extra=_facts("failed", change))
         folders = [] if change.resume else [manager.view.folder for manager in change.managers]
         for manager in change.managers:
             self._schedule.remove(manager.view)
@@ -272,11 +273,11 @@ class Building:
 
     def _again_or_failed(self, change: BuildUnderWay, error: Exception) -> Ended | None:
         if not isinstance(error, HeadwaterError):  # a defect of ours must not take the other views with it
-            log.error("%s: a defect", ", ".join(change.names), exc_info=error)
+            log.error("%s: a defect", ", ".join(change.names), exc_info=error, extra=_facts("failed", change))
             error = HeadwaterError(f"unexpected {type(error).__name__}: {error}")
         if not error.retry_helps:
             return self.failed(error)
-        log.info("%s: waits: %s", ", ".join(change.names), error.what)
+        log.info("%s: waits: %s", ", ".join(change.names), error.what, extra=_facts("waits", change))
         change.phase, change.retry_at = f"waits: {error.what}", self._clock.monotonic() + PAUSE_SECONDS
         return None
 
@@ -334,3 +335,7 @@ def _halted(parent: ViewName) -> HeadwaterError:
     return HeadwaterError(
         f"view {parent}, which it reads, is halted", f"'headwater rebuild {parent}', then 'headwater apply'"
     )
+
+
+def _facts(what: str, change: BuildUnderWay) -> dict[str, object]:
+    return event(f"load.{what}", views=list(change.names))

@@ -7,7 +7,6 @@ at first, in the background, and nothing of the view moves meanwhile.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -28,8 +27,6 @@ from headwater.runtime.progress import Meter
 from headwater.runtime.scheduling.managers import Failed
 from headwater.runtime.scheduling.schedule import Schedule
 from headwater.runtime.view import Halt, ManagedView
-
-log = logging.getLogger(__name__)
 
 DOUBT_SECONDS = 10.0
 """So long a source is waited for that may know a better reason; one that hangs must not leave a view neither
@@ -118,7 +115,6 @@ class Halting:
                 self._ledger.show()
 
     def _halt(self, view: ManagedView, why: Halt) -> None:
-        log.warning("view %s halted: %s", view.name, why.reason)
         manager = self._schedule.manager(view)
         children = list(self._schedule.managers.children(manager)) if manager is not None else []
         self._ledger.record(Halted(view.key, why))

@@ -8,7 +8,7 @@ from headwater.model.errors import UsageError
 from headwater.model.names import ViewName
 from headwater.runtime.change.left_alone import check_left_alone
 from headwater.runtime.change.maintained import changed_views, maintained_views, plan_each, views_of_project
-from headwater.runtime.change.requests import Request
+from headwater.runtime.change.requests import OTHERWISE, Request
 from headwater.runtime.change.serving import Planned
 from headwater.runtime.change.startup import check_captures
 from headwater.runtime.commit.ledger import Ledger
@@ -41,7 +41,7 @@ class ProjectPlanner:
                 defined = maintained_views(self._storage, cut, catalog)
             tables = {name: catalog.schemas(view) for name, view in defined.views.items()}
             if request.kind == "apply" and fingerprints(defined.views, tables) != request.wanted:
-                raise UsageError("the views changed after they were confirmed", "run 'headwater apply' again")
+                raise UsageError(OTHERWISE, "run 'headwater apply' again")
             plans, refused = plan_each(self._plan, defined.views, catalog)
             if request.kind == "rebuild":
                 wanted = [cut.named(name) for name in request.views]

@@ -25,6 +25,9 @@ OLD_SECONDS = 3600.0
 UNSEEN = "waiting for the run"
 """The phase in which Ctrl-C withdraws the request; later the run completes it anyway."""
 HERE_AND_NOW = "nothing runs: doing it here"
+OTHERWISE = "the views changed after they were confirmed"
+"""Why a run refuses a change: what it finds in views/ is not what somebody agreed to. `auxiliary = 'auto'` weighs what
+questions cost at present, and may come to another end, too."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from headwater.integrator.journal import Journal
 from headwater.model.errors import HeadwaterError
+from headwater.model.logged import event
 from headwater.model.names import SourceName, TableName, ViewName
 from headwater.model.schema import TableSchema
 from headwater.runtime.change.building import BuildUnderWay, Ended
@@ -121,6 +122,7 @@ class Serving:
         elif self._clock.monotonic() >= self._heal_at:
             self._heal_at = self._clock.monotonic() + self._heal_pause
             self._heal_pause = min(2 * self._heal_pause, HEAL_SECONDS_AT_MOST)
+            log.info("loading again: %s", ", ".join(lost), extra=event("load.again", views=lost))
             self._meter.note(f"loading again: {', '.join(lost)}")
             self._planning = self._pool.submit(self._planner.plan, Request("rebuild", views=lost))
 
@@ -130,11 +132,11 @@ class Serving:
         try:
             change = self._change(planning.result())
         except HeadwaterError as error:
-            log.info("a request is refused: %s", error.what)
+            log.info("a request is refused: %s", error.what, extra=event("request.refused"))
             self._finished(error)
             return None
         except Exception as error:  # a defect of ours must not end the run
-            log.exception("a request met a defect")
+            log.exception("a request met a defect", extra=event("request.refused"))
             self._finished(HeadwaterError(f"unexpected {type(error).__name__}: {error}"))
             return None
         if change is None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headwater.model.errors import HeadwaterError, WarehouseError
+from headwater.model.logged import event
 from headwater.model.names import Seq
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.commit.events import Compacted
@@ -176,7 +177,7 @@ class Chores:
         except WarehouseError:
             raise  # no space, or another maintainer: nothing can go on
         except Exception as error:  # nothing depends on it
-            log.warning("a compaction failed", exc_info=True)
+            log.warning("a compaction failed", exc_info=True, extra=event("compaction.failed"))
             self._meter.note(f"a compaction will be tried again: {_said(error)}")
             return
         if replaced is not None:
@@ -190,7 +191,7 @@ class Chores:
             return False
         failure = self._publishing.exception()
         if failure is not None:
-            log.warning("publishing failed", exc_info=failure)
+            log.warning("publishing failed", exc_info=failure, extra=event("publishing.failed"))
             self._meter.note(f"publishing will be tried again: {_said(failure)}")
         return True
 

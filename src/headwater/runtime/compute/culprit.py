@@ -22,6 +22,7 @@ from headwater.maintenance.operators.program import SEQ as S
 from headwater.maintenance.operators.running import Wanted, driven, outcome, running
 from headwater.maintenance.operators.timelines import BEGIN, VERSION
 from headwater.model.changelog import COUNT, SEQ
+from headwater.model.logged import event
 from headwater.model.written import Tally
 from headwater.runtime.compute.failures import ComputationFailed, translated
 from headwater.runtime.compute.planning import arguments, outputs
@@ -61,7 +62,8 @@ def blamed(error: ComputationFailed, spark: SparkSession, plan: ViewPlan, wave: 
     try:
         culprit = _of_tree(spark, plan, wave) if plan.tree is not None else _of_wave(spark, plan, wave)
     except Exception:  # to say more than Spark says is a courtesy
-        log.info("view %s: which row it failed of was not found", plan.view.name, exc_info=True)
+        facts = event("view.culprit_not_found", view=plan.view.name)
+        log.info("view %s: which row it failed of was not found", plan.view.name, exc_info=True, extra=facts)
         return error
     if culprit is None:
         return error

@@ -16,6 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.model.errors import HeadwaterError
+from headwater.model.logged import event
 from headwater.runtime.compute.failures import DEATH_FIX, ComputationFailed, ProcessDied, translated_errors
 from headwater.runtime.compute.spark import start_spark
 from headwater.runtime.project.config import Config
@@ -33,7 +34,7 @@ class LivingSpark:
     def session(self) -> SparkSession:
         with self._lock:
             if not is_alive(self._session):
-                log.warning("the JVM died; starting another one")
+                log.warning("the JVM died; starting another one", extra=event("jvm.died"))
                 forget_dead_session()
                 self._session = start_spark(self._config)
             return self._session

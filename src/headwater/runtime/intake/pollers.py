@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headwater.model.errors import HeadwaterError, SourceUnavailable
+from headwater.model.logged import event
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities
 from headwater.model.source import Poll, Source
@@ -107,11 +108,11 @@ class Poller:
         try:
             poll = running.result()
         except HeadwaterError as error:
-            log.info("source %s: %s", self.name, error.what)
+            log.info("source %s: %s", self.name, error.what, extra=event("source.failed", source=self.name))
             self._failed(error)
             return error
         except Exception as error:  # a defect of ours, or a driver's: shown, tried again, and the others go on
-            log.exception("source %s: a defect", self.name)
+            log.exception("source %s: a defect", self.name, extra=event("source.failed", source=self.name))
             unexpected = HeadwaterError(f"unexpected {type(error).__name__}: {error}")
             self._failed(unexpected)
             return unexpected
@@ -141,7 +142,8 @@ class Poller:
                 return
             failure = self._trimming.exception()
             if failure is not None:  # no harm done: it is tried again
-                log.warning("source %s could not be trimmed: %s", self.name, failure)
+                facts = event("source.not_trimmed", source=self.name)
+                log.warning("source %s could not be trimmed: %s", self.name, failure, extra=facts)
         if self._state.state == "ok":
             self._trimming = self._pool.submit(self._trimmer.trim, below)
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from headwater.model.errors import HeadwaterError, PositionTrimmed, SchemaChanged
+from headwater.model.logged import event
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Identities, Identity, TableSchema
 from headwater.model.source import Capture, Source
@@ -133,9 +134,9 @@ class SchemaWatch:
                 self._remember(seen.moved)
                 self._warn(source, seen.warning)
             except HeadwaterError as error:  # not now: the poller reports that the source is away
-                log.info("source %s could not be looked at: %s", source, error.what)
+                log.info("source %s could not be looked at: %s", source, error.what, extra=_facts("not_seen", source))
             except Exception:  # a defect of ours, or a driver's: it is looked at again
-                log.exception("source %s could not be looked at: a defect", source)
+                log.exception("source %s could not be looked at: a defect", source, extra=_facts("not_seen", source))
             if source in self._again:
                 self._again.discard(source)
                 self._begin(source)
@@ -167,7 +168,7 @@ class SchemaWatch:
 
     def _warn(self, source: SourceName, warning: str) -> None:
         if warning and not self._warned.get(source):  # once, until it is over: its numbers change all the time
-            log.warning("source %s: %s", source, warning)
+            log.warning("source %s: %s", source, warning, extra=_facts("warning", source))
             self._warnings.append(f"source {source}: {warning}")
         self._warned[source] = warning
 
@@ -284,3 +285,7 @@ def _as_now(view: Watched, present: Present) -> Mapping[TableName, Identities]:
                 continue
             found[table] = {column: now[column] for column in known}
     return found
+
+
+def _facts(what: str, source: SourceName) -> dict[str, object]:
+    return event(f"source.{what}", source=source)

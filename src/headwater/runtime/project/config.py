@@ -1,8 +1,9 @@
 """headwater.toml: where the sources and the warehouse are, and the few settings there are.
 
 Found from the current folder upward. `${NAME}` in any value is replaced by that environment variable, so secrets stay
-out of the file; they also stay out of every message and out of the warehouse. A variable of a source or of [serve] that
-is not set matters only to those who use it (`source_config`, `serve_settings`); any other is an error here.
+out of the file; they also stay out of every message and out of the warehouse. A variable of a source, of
+[serve] or of [lineage] that is not set matters only to those who use it (`source_config`, `serve_settings`,
+`lineage_settings`); any other is an error here.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from headwater.runtime.project.secrets import remember
 from headwater.runtime.project.settings import (
     SECTIONS,
     TRUTH,
+    LineageSection,
     RunSettings,
     ServeSection,
     Setting,
@@ -38,7 +40,7 @@ from headwater.runtime.project.source_config import VARIABLE, source_spec
 from headwater.runtime.project.view_config import freshness_targets
 
 FILE = "headwater.toml"
-_LATER = ("sources", "serve")
+_LATER = ("sources", "serve", "lineage")
 """Sections whose variables matter only to those who use them."""
 _PRESENT = re.compile(r"\b(now\s*\(|current_date\b|current_timestamp\b|curdate\s*\()", re.IGNORECASE)
 
@@ -73,6 +75,7 @@ class Config:
     spark_options: Mapping[str, str] = field(default_factory=dict)
     hub: HubSettings | None = None
     serve: ServeSection = ServeSection()  # noqa: RUF009 # a frozen value
+    lineage: LineageSection = LineageSection()  # noqa: RUF009 # a frozen value
     freshness: Mapping[ViewName, float] = field(default_factory=dict)
     """How fresh views are wanted, in seconds from commit to visible."""
 
@@ -141,7 +144,7 @@ def load_config(start: Path | str = ".") -> Config:
         )
     return Config(
         folder=folder, sources=sources, warehouse=warehouse, views=views, hub=hub, freshness=targets,
-        serve=ServeSection(**found["serve"]), **values,
+        serve=ServeSection(**found["serve"]), lineage=LineageSection(**found["lineage"]), **values,
     )  # fmt: skip
 
 
@@ -153,6 +156,21 @@ def serve_settings(config: Config) -> ServeSection:
         remember(found.password)
     if bool(found.certificate) != bool(found.key):
         raise ConfigError(f"[serve] in {path} has one of certificate and key", "give both")
+    return found
+
+
+def lineage_settings(config: Config) -> LineageSection | None:
+    """[lineage], with the variables that it names, if it says where events go; its token is in no message."""
+    path = config.folder / FILE
+    if not (config.lineage.url or config.lineage.file):
+        return None
+    found = msgspec.convert(_expand(msgspec.to_builtins(config.lineage), path, "lineage"), LineageSection)
+    if found.token:
+        remember(found.token)
+    if found.url and found.file:
+        raise ConfigError(f"[lineage] in {path} has a url and a file", "choose one of them")
+    if found.url and not found.url.startswith(("http://", "https://")):
+        raise ConfigError(f"[lineage] url in {path} is not one of HTTP", "it begins with https:// or http://")
     return found
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from headwater.maintenance.keeping.costs import Measured
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.errors import HeadwaterError
+from headwater.model.logged import event
 from headwater.model.names import CLOCK, SourceName
 from headwater.model.source import Question, Source
 from headwater.runtime.project.catalog import SourceCatalog
@@ -66,7 +67,8 @@ def _question(catalog: SourceCatalog, name: SourceName) -> float | None:
             return None
         return _asked(source, capture.tables, catalog)
     except HeadwaterError as error:
-        log.info("source %s: a question could not be timed: %s", name, error.what)
+        facts = event("source.not_timed", source=name)
+        log.info("source %s: a question could not be timed: %s", name, error.what, extra=facts)
         return None
 
 

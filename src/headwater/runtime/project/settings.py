@@ -143,6 +143,22 @@ class ServeSection(Struct, frozen=True):
     connections: Annotated[int, Meta(ge=1, description="so many clients at once")] = 100
 
 
+class LineageSection(Struct, frozen=True):
+    """[lineage]"""
+
+    url: Annotated[
+        str, Meta(description="events are posted there: http://marquez.example:5000/api/v1/lineage; none: not posted")
+    ] = ""
+    token: Annotated[str, Meta(description="sent along as a bearer token, such as ${LINEAGE_TOKEN}")] = ""
+    file: Annotated[str, Meta(description="or they are lines of this file, relative to this one")] = ""
+    namespace: Annotated[str, Meta(min_length=1, description="what jobs and views are called by, with their names")] = (
+        "headwater"
+    )
+    seconds: Annotated[
+        float, Meta(ge=0, description="batches of a view that are shown within so long are told as one")
+    ] = 10.0
+
+
 TRUTH = "true | false"
 
 SECTIONS: dict[str, type[Struct]] = {
@@ -152,12 +168,14 @@ SECTIONS: dict[str, type[Struct]] = {
     "spark": SparkSettings,
     "hub": HubSection,
     "serve": ServeSection,
+    "lineage": LineageSection,
 }
 
 
 _ONLY_IF_SAID = {
     "hub": "for databases that nobody can reach: their agents connect to it",
     "serve": "the views as a PostgreSQL database, by 'headwater serve'",
+    "lineage": "loads and batches told as OpenLineage events",
 }
 """Sections that are nothing unless they are there."""
 

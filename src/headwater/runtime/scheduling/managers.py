@@ -24,6 +24,7 @@ from typing import Any
 from headwater.integrator.journal import Journal, Segment
 from headwater.maintenance.commit_queue import CommitQueue
 from headwater.model.errors import HeadwaterError, WarehouseError
+from headwater.model.logged import event
 from headwater.model.names import FOREVER, Seq
 from headwater.model.schedule import Schedule, parse_schedule
 from headwater.model.written import Written
@@ -345,16 +346,16 @@ class Managers:
 
     def _settle(self, manager: ViewManager, job: Job) -> Failed | None:
         assert job.future is not None
-        future, job.future, job.ahead = job.future, None, None
+        future, job.future, job.ahead, view = job.future, None, None, manager.view.name
         try:
             result = future.result()
         except WarehouseError:
             raise  # no view's fault, and no view can go on
         except HeadwaterError as error:
-            log.info("view %s, batch %s: %s", manager.view.name, job.batch, error.what, exc_info=True)
+            log.info("view %s, batch %s: %s", view, job.batch, error.what, exc_info=True, extra=_facts(manager, job))
             return self._failed(manager, job, error)
         except Exception as error:  # a defect of ours must not take the other views with it
-            log.exception("view %s, batch %s: a defect", manager.view.name, job.batch)
+            log.exception("view %s, batch %s: a defect", view, job.batch, extra=_facts(manager, job))
             return self._failed(manager, job, HeadwaterError(f"unexpected {type(error).__name__}: {error}"))
         manager.pause, manager.trouble = 0.0, ""
         if isinstance(result, Written):
@@ -420,6 +421,11 @@ def _startable(manager: ViewManager, job: Job, now: float) -> bool:
 def _holds(state: ViewState, lo: Seq, hi: Seq) -> bool:
     """Whether the transactions (lo, hi] are in a convergent view already."""
     return hi <= state.seq or any(low <= lo and hi <= high for low, high in state.ahead)
+
+
+def _facts(manager: ViewManager, job: Job) -> dict[str, object]:
+    lo, hi = job.batch.lo, job.batch.hi
+    return event("batch.failed", view=manager.view.name, seq=hi, batch=[lo, hi])
 
 
 def _done(manager: ViewManager, job: Job) -> None:
