@@ -32,6 +32,7 @@ PARTS = {
     "query": "Ask all views at one cut",
     "freshness": "From commit to visible",
     "trust": "Every view equalled its sources",
+    "lab": "The checker says",
 }
 SCREENS = os.environ.get("HEADWATER_SCREENS")
 Open = Callable[..., Any]
@@ -111,6 +112,34 @@ def test_every_part_opens(url: str, browser: Open, folder: Path, width: int, sch
             see(driver, says)
             fits = "document.documentElement.scrollWidth <= innerWidth"
             assert driver.execute_script(f"return {fits}"), f"{part} is wider than the screen"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_lab_is_stepped_through_with_keys(url: str, browser: Open, width: int, scheme: str) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    driver = browser(width, 860, scheme)
+    driver.get(f"{url}/#/lab/four-pvm-cc")
+    see(driver, "The checker says: complete consistency")
+    body = driver.find_element(By.TAG_NAME, "body")
+
+    def press(key: str, said: str) -> None:
+        body.send_keys(key)
+        until(driver, f"document.querySelector('.said').innerText.includes({said!r})")
+
+    press(Keys.ARROW_RIGHT, "S1 commits DU1")
+    press(Keys.ARROW_RIGHT, "DU1 arrives at warehouse")
+    assert "CommitQueue" in driver.find_element(By.CSS_SELECTOR, ".stage svg").text
+    assert driver.execute_script("return document.querySelectorAll('.stage .message.question').length") == 1
+    press(Keys.ARROW_LEFT, "S1 commits DU1")
+    assert driver.execute_script("return location.hash") == "#/lab/four-pvm-cc/1"
+    press(Keys.END, "answer to DU4 arrives")
+    press(Keys.HOME, "the beginning")
+    for name, says in (("pvm-fig6", "no consistency"), ("mvc-example5", "Warehouse transactions so far")):
+        driver.get(f"{url}/#/lab/{name}/5")
+        see(driver, says)
+        assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_pictures_for_the_readme(url: str, browser: Open, folder: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
     look.py       what is known now, read no more often than it changes
     overview.py painting.py travel.py query.py freshness.py trust.py detail.py      from there to JSON values
+    lab.py        plays of the published algorithms, by the lab's own objects
     metrics.py    the same for Prometheus
     guard.py      who may ask
     server.py     the thin shell: addresses and streams

@@ -5,6 +5,7 @@
 /api/views/NAME                   one view in full
 /api/views/NAME/changes?after=    every change of a view once, as it comes (server-sent events)
 /api/painting  /api/cuts  /api/travel  /api/freshness  /api/trust
+/api/lab  /api/lab/NAME           plays of the published algorithms; /lab-report/… is the lab's report
 /api/query                        POST {sql, at, format}
 /metrics                          for Prometheus
 """
@@ -33,7 +34,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater.model.errors import HeadwaterError, UnknownName, UsageError
-from headwater.page import cells
+from headwater.page import cells, lab
 from headwater.page.detail import Sizes, detail
 from headwater.page.freshness import Past, of_view
 from headwater.page.guard import Door, Guard
@@ -80,6 +81,9 @@ def application(project: Project, token: str = "", closing: threading.Event | No
         Route("/api/freshness", page.freshness),
         Route("/api/trust", page.trust),
         Route("/api/query", page.query, methods=["POST"]),
+        Route("/api/lab", page.lab),
+        Route("/api/lab/{name}", page.play),
+        Route("/lab-report/{path:path}", page.report),
         Route("/metrics", page.metrics),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
@@ -95,6 +99,7 @@ class _Page:
 
     def __init__(self, project: Project, closing: threading.Event) -> None:
         self._closing = closing
+        self._folders = (project.config.folder, Path.cwd())
         self._look = Look(project)
         self._sizes, self._past = Sizes(project.storage), Past(self._look)
         self._made: tuple[Now, dict[str, Any]] | None = None
@@ -126,6 +131,18 @@ class _Page:
 
     async def trust(self, request: Request) -> Response:
         return await _answer(lambda: trust(self._look.now()))
+
+    async def lab(self, request: Request) -> Response:
+        return await _answer(lambda: lab.plays(self._folders))
+
+    async def play(self, request: Request) -> Response:
+        return await _answer(lambda: lab.play(request.path_params["name"]))
+
+    async def report(self, request: Request) -> Response:
+        found = lab.report_file(self._folders, request.path_params["path"])
+        if found is None:
+            return _json({"error": "there is no such file in the lab's report", "fix": "headwater lab run all"}, 404)
+        return FileResponse(found)
 
     async def metrics(self, request: Request) -> Response:
         config = self._look.project.config
