@@ -5,8 +5,10 @@ Also takes the README's pictures: HEADWATER_SCREENS=docs/screens says where they
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from headwater.page.work import Worker
 from headwater.runtime.project.config import load_config
 from headwater.runtime.project.project import Project
 from headwater.runtime.snapshot import SourceNow
@@ -140,6 +143,35 @@ def test_the_lab_is_stepped_through_with_keys(url: str, browser: Open, width: in
         driver.get(f"{url}/#/lab/{name}/5")
         see(driver, says)
         assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_view_is_verified_and_judged_with_one_button(browser: Open, folder: Path) -> None:
+    """The commands are stood in for: what is looked at is what the page makes of what they say."""
+    judged = {
+        "view": "open_orders", "ok": False, "promised": "complete consistency", "transactions": 9, "first": 3,
+        "states": list(range(4, 12)), "level": "convergence", "meaning": "right at the end", "sources": [], "path": [],
+        "reasons": [{"level": "complete", "sentence": "state 3 is no source state", "state": 3,
+                     "extra": ["(3, 6)"], "missing": []}],
+    }  # fmt: skip
+    told = {"event": "progress", "rows": 4200, "of": 9000}
+
+    def command(kind: str, view: str) -> list[str]:
+        script = f"import sys, time; print({json.dumps(told)!r}, file=sys.stderr, flush=True); time.sleep(1.5)"
+        answer = json.dumps(judged if kind == "judge" else {"ok": True})
+        return [sys.executable, "-c", f"{script}; print({answer!r})"]
+
+    driver = browser(1280, 900)
+    with served(Project(load_config(folder)), Worker(command)) as url:
+        driver.get(f"{url}/#/trust")
+        press = "[...document.querySelectorAll('button')].find((b) => b.ariaLabel === '{}').click() || 1"
+        until(driver, "document.querySelectorAll('tbody button').length > 3")
+        driver.execute_script(press.format("verify open_orders"))
+        see(driver, "4,200 rows read")
+        until(driver, "!document.querySelector('.busy')")
+        driver.execute_script(press.format("judge the history of open_orders"))
+        see(driver, "Not complete: state 3 is no source state")
+        assert driver.execute_script("return document.querySelectorAll('.states .bad').length") == 1
+        see(driver, "should not: (3, 6)")
 
 
 def test_pictures_for_the_readme(url: str, browser: Open, folder: Path, tmp_path: Path) -> None:

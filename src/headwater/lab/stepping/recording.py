@@ -7,11 +7,12 @@ simulation for what is under way. The checker judges the very history that was r
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headwater.algebra.bag import Bag
-from headwater.lab.checker.verdict import check
+from headwater.lab.checker.verdict import Verdict, check
 from headwater.lab.histories.history import History
 from headwater.lab.histories.player import Played, Player, play, shown
 from headwater.lab.histories.script import Script
@@ -157,13 +158,15 @@ class _Stage:
 
 
 def judged(history: History, named: Mapping[str, str]) -> Judgement:
-    """The checker's verdict; `named` maps what it calls transactions to what they are called here."""
-    verdict = check(history)
+    """The checker's verdict on all views together."""
+    return judgement(check(history), named)
+
+
+def judgement(verdict: Verdict, named: Mapping[str, str]) -> Judgement:
+    """A verdict to be shown; `named` maps what it calls transactions to what they are called there."""
 
     def said(text: str) -> str:
-        for label in sorted(named, key=len, reverse=True):
-            text = text.replace(label, named[label])
-        return text
+        return re.sub(r"\w+#\d+", lambda found: named.get(found[0], found[0]), text)
 
     reasons = tuple(
         Reason(w.level.adjective, said(w.sentence), w.state, _rows(w.extra), _rows(w.missing))
