@@ -4,7 +4,7 @@
 /api/overview  /api/events        now, and what changes from then on (server-sent events)
 /api/views/NAME                   one view in full
 /api/views/NAME/changes?after=    every change of a view once, as it comes (server-sent events)
-/api/painting  /api/cuts  /api/travel  /api/freshness  /api/trust
+/api/painting  /api/cuts  /api/travel  /api/freshness  /api/moment?at=&view=  /api/trust
 /api/lab  /api/lab/NAME           plays of the published algorithms; /lab-report/… is the lab's report
 /api/query                        POST {sql, at, format}
 /api/work                         POST {do, view}: start a command; DELETE: stop it; GET: what became of it
@@ -43,6 +43,7 @@ from headwater.page.freshness import Past, of_view
 from headwater.page.guard import Door, Guard
 from headwater.page.look import Look, Now, maintained
 from headwater.page.metrics import CONTENT_TYPE, StoredBytes, exposition
+from headwater.page.moments import Moments, moment
 from headwater.page.overview import overview, patch
 from headwater.page.painting import painting
 from headwater.page.query import Limits, run_query
@@ -80,6 +81,7 @@ def application(
         Route("/api/cuts", page.cuts),
         Route("/api/travel", page.travel),
         Route("/api/freshness", page.freshness),
+        Route("/api/moment", page.moment),
         Route("/api/trust", page.trust),
         Route("/api/query", page.query, methods=["POST"]),
         Route("/api/work", page.working.work, methods=["GET", "POST", "DELETE"]),
@@ -106,6 +108,7 @@ class _Page:
         self._look = Look(project)
         self.working = Working(work, self._look, has_token, closing)
         self._sizes, self._past = Sizes(project.storage), Past(self._look)
+        self._moments = Moments()
         self._made: tuple[Now, dict[str, Any]] | None = None
         self._stored, self._limits = StoredBytes(project.storage), Limits()
 
@@ -132,6 +135,14 @@ class _Page:
     async def freshness(self, request: Request) -> Response:
         view = request.query_params.get("view") or None
         return await _answer(lambda: of_view(self._look, self._past, view))
+
+    async def moment(self, request: Request) -> Response:
+        view, at = request.query_params.get("view") or None, request.query_params.get("at")
+        try:
+            when = float(at) if at else None
+        except ValueError:
+            raise UsageError(f"{at!r} is no moment", "give seconds since 1970: at=1700000000") from None
+        return await _answer(lambda: moment(self._moments.all(self._look.now()), view, when))
 
     async def trust(self, request: Request) -> Response:
         return await _answer(lambda: trust(self._look.now()))
@@ -178,6 +189,7 @@ class _Page:
         """Made once for every look, however many watch."""
         now = self._look.now()
         if self._made is None or self._made[0] is not now:
+            self._moments.hear(now)
             self._made = (now, overview(now, self._look.project.config))
         return self._made[1]
 

@@ -14,6 +14,7 @@ from headwater.model.written import Tally, Written
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.freshness import Freshness
 from headwater.runtime.snapshot import Counts, Loading, RunSnapshot, Totals
+from headwater.runtime.trails import Leg, Trails
 from headwater.warehouse.cuts import Cut
 
 MINUTE = 60.0
@@ -38,6 +39,7 @@ class Meter:
         self.started = clock.time()
         self.transactions = self.changes = self.batches = self.batches_computed = self.retries = self.halts = 0
         self.freshness = Freshness()
+        self.trails = Trails()
         self.tally = Tally()
         self.rows_out: dict[ViewName, int] = {}
         self._of_view: dict[ViewName, Tally] = {}
@@ -122,6 +124,11 @@ class Meter:
         if known:
             self._oldest.append((numbered.hi, known))
             self.freshness.took_in(numbered.hi, known)
+        self.trails.took_in(numbered.hi, known, self._clock.time())
+
+    def handed_on(self, leg: Leg) -> None:
+        """A batch is on its way to the merge process."""
+        self.trails.computed(leg, self._clock.time())
 
     def computed(self, view: ViewName, written: Written) -> None:
         self.batches_computed += 1
@@ -148,6 +155,7 @@ class Meter:
         """A cut became visible."""
         self.batches += 1
         self.freshness.shown(cut, self._clock.time())
+        self.trails.shown(cut, self._clock.time())
         while self._oldest and self._oldest[0][0] <= cut.seq:
             _, firsts = self._oldest.popleft()
             lags = {source: max(0.0, self._clock.time() - first) for source, first in firsts.items()}
