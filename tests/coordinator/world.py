@@ -66,6 +66,7 @@ class Counts:
     failures: int = 0
     transactions: int = 0
     states: int = 0
+    moments: int = 0
 
     def plus(self, other: Counts) -> Counts:
         return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
@@ -267,6 +268,7 @@ class World:
             self.threads.tasks.clear()
             self.clock.now += 31.0 if turn % 20 == 19 else 0.3
             if turn % 3 == 2 and self._at_rest():
+                self._judge_moments()
                 return
         raise AssertionError(f"it does not come to rest: {self.engine.look()}")
 
@@ -281,6 +283,15 @@ class World:
             int(s.numbered) == len(self.databases[SourceName(s.name)].log) for s in now.sources if s.name in used
         )
         return told and all(state.seq >= self.truth.newest for state in live.values())
+
+    def _judge_moments(self) -> None:
+        """What cuts are said to have waited for: every step begins where the one before ended, none after the cut.
+        (Commits are told by the sources' own clock.)"""
+        for moment in self.engine.look().moments:
+            self.counts.moments += 1
+            for leg in moment.legs:
+                times = (leg.numbered, leg.begun, leg.computed, moment.at)
+                assert list(times) == sorted(times), f"{leg} in cut {moment.cut} at {moment.at}"
 
     # ------------------------------------------------------------------- judge
 

@@ -174,6 +174,25 @@ def test_a_view_is_verified_and_judged_with_one_button(browser: Open, folder: Pa
         see(driver, "should not: (3, 6)")
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+def test_a_moment_tells_what_it_waited_for(url: str, browser: Open, folder: Path, width: int, scheme: str) -> None:
+    driver = browser(width, 860, scheme)
+    with shop_running(folder):
+        driver.get(f"{url}/#/freshness/busy_cities")
+        see(driver, "What the newest cut waited for")
+        see(driver, "was waited for: they share transactions")
+        assert driver.execute_script("return document.querySelectorAll('.path li').length") == 5
+        until(driver, "document.querySelector('.plot .u-over')")
+        click = "const over = document.querySelector('.plot .u-over'); const box = over.getBoundingClientRect();"
+        click += "for (const kind of ['mousemove', 'mousedown', 'mouseup', 'click']) over.dispatchEvent("
+        click += "new MouseEvent(kind, {bubbles: true, clientX: box.left + 200, clientY: box.top + 50}));"
+        driver.execute_script(click)
+        see(driver, "What that moment waited for")
+        driver.execute_script("[...document.querySelectorAll('button')].find((b) => b.innerText === 'Newest').click()")
+        see(driver, "What the newest cut waited for")
+        assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_pictures_for_the_readme(url: str, browser: Open, folder: Path, tmp_path: Path) -> None:
     driver = browser(1280, 880)
     with shop_running(folder):

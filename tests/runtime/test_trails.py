@@ -25,8 +25,8 @@ def leg(view: str, lo: int, hi: int, begun: float, sources: tuple[str, ...] = ("
 
 def two_views() -> Trails:
     trails = Trails()
-    trails.took_in(Seq(3), {A: 100.0, B: 90.0}, 101.0)
-    trails.took_in(Seq(5), {A: 102.0}, 103.0)
+    trails.took_in(Seq(0), Seq(3), {A: 100.0, B: 90.0}, 101.0)
+    trails.took_in(Seq(3), Seq(5), {A: 102.0}, 103.0)
     trails.computed(leg("quick", 0, 5, 103.1), 103.5)
     trails.computed(leg("slow", 0, 5, 103.2, ()), 107.0)
     return trails
@@ -44,6 +44,15 @@ def test_a_leg_knows_its_oldest_commit_and_when_that_was_numbered() -> None:
     assert (slow.view, slow.source, slow.first) == ("slow", "b", 90.0), "it names no source: it reads all of them"
     assert (quick.view, quick.source, quick.first, quick.numbered) == ("quick", "a", 100.0, 101.0)
     assert (quick.begun, quick.computed, quick.questions) == (103.1, 103.5, 2)
+
+
+def test_what_a_run_before_has_numbered_is_not_known() -> None:
+    trails = Trails()
+    trails.took_in(Seq(7), Seq(9), {A: 100.0}, 101.0)
+    trails.computed(leg("v", 5, 7, 99.0), 100.0)
+    trails.shown(cut(1, v=7), 101.5)
+    (only,) = trails.moments[0].legs
+    assert (only.first, only.source, only.numbered) == (0.0, "", 99.0)
 
 
 def test_only_what_a_cut_shows_is_its() -> None:
@@ -67,10 +76,20 @@ def test_the_path_adds_up_and_names_who_was_waited_for() -> None:
     assert [s["who"] for s in alone["steps"]] == ["b", "slow", "slow", "warehouse"]
 
 
+def test_a_source_whose_clock_is_ahead_takes_no_time_away() -> None:
+    trails = Trails()
+    trails.took_in(Seq(0), Seq(1), {A: 500.0}, 101.0)
+    trails.computed(leg("v", 0, 1, 102.0), 103.0)
+    trails.shown(cut(1, v=1), 104.0)
+    found = moment(told(trails), "v", None)["moment"]
+    assert found["seconds"] == 3.0
+    assert min(s["seconds"] for s in found["steps"]) == 0.0
+
+
 def test_moments_are_found_by_time_and_stepped_through() -> None:
     trails = Trails()
     for n in range(1, 4):
-        trails.took_in(Seq(n), {A: 10.0 * n}, 10.0 * n + 1)
+        trails.took_in(Seq(n - 1), Seq(n), {A: 10.0 * n}, 10.0 * n + 1)
         trails.computed(leg("v", n - 1, n, 10.0 * n + 2), 10.0 * n + 3)
         trails.shown(cut(n, v=n), 10.0 * n + 4)
     found = moment(told(trails), None, 23.0)
@@ -82,7 +101,7 @@ def test_moments_are_found_by_time_and_stepped_through() -> None:
 def test_what_is_kept_is_bounded() -> None:
     trails = Trails()
     for n in range(1, 500):
-        trails.took_in(Seq(n), {A: float(n)}, float(n))
+        trails.took_in(Seq(n - 1), Seq(n), {A: float(n)}, float(n))
         for view in range(20):
             trails.computed(leg(f"v{view}", n - 1, n, float(n)), float(n))
         if n % 3 == 0:

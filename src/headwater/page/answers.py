@@ -12,6 +12,8 @@ from headwater.runtime.reading.values import jsonable
 
 LOOK_SECONDS = 0.1
 """How often those who watch are looked for news for."""
+GLANCE_SECONDS = 0.02
+"""How often they are looked for a new cut for, which costs next to nothing."""
 BEAT_SECONDS = 10.0
 """A quiet stream says at least so often that it is there."""
 STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}

@@ -71,8 +71,9 @@ def path(found: Mapping[str, Any], view: str | None) -> dict[str, Any]:
     def step(who: str, what: str, begin: float, end: float, note: str = "") -> None:
         steps.append({"who": who, "what": what, "begin": begin, "seconds": max(0.0, end - begin), "note": note})
 
-    if leg["first"]:
-        step(leg["source"], "committed; until it was polled and numbered", leg["first"], leg["numbered"])
+    if leg["first"]:  # told by the source's clock, which may be ahead of ours
+        first = min(leg["first"], leg["numbered"])
+        step(leg["source"], "committed; until it was polled and numbered", first, leg["numbered"])
     step(leg["view"], "waited until its batch began", leg["numbered"], leg["begun"])
     asked = f"{leg['questions']} questions, {leg['asking']:.3f} s of asking" if leg["questions"] else "no questions"
     step(leg["view"], f"computed transactions {leg['lo'] + 1} to {leg['hi']}", leg["begun"], leg["computed"], asked)

@@ -37,7 +37,7 @@ from starlette.staticfiles import StaticFiles
 
 from headwater.model.errors import HeadwaterError, UnknownName, UsageError
 from headwater.page import cells, lab
-from headwater.page.answers import BEAT_SECONDS, LOOK_SECONDS, STREAM, answer, event
+from headwater.page.answers import BEAT_SECONDS, GLANCE_SECONDS, LOOK_SECONDS, STREAM, answer, event
 from headwater.page.detail import Sizes, detail
 from headwater.page.freshness import Past, of_view
 from headwater.page.guard import Door, Guard
@@ -207,10 +207,17 @@ class _Page:
                     yield b": still here\n\n"
                     quiet = 0.0
                 known = found
-                await asyncio.sleep(LOOK_SECONDS)
-                quiet += LOOK_SECONDS
+                quiet += await self._news()
 
         return StreamingResponse(told(), media_type="text/event-stream", headers=STREAM)
+
+    async def _news(self) -> float:
+        """Until there is a new cut, or it is time to look at everything; how long that was."""
+        waited = 0.0
+        while waited < LOOK_SECONDS and not self._look.moved():
+            await asyncio.sleep(GLANCE_SECONDS)
+            waited += GLANCE_SECONDS
+        return max(waited, GLANCE_SECONDS)
 
     async def changes(self, request: Request) -> Response:
         """Resumable: the id of each event is its `seq`, and a browser that comes back says the last one it had."""

@@ -124,7 +124,7 @@ class Meter:
         if known:
             self._oldest.append((numbered.hi, known))
             self.freshness.took_in(numbered.hi, known)
-        self.trails.took_in(numbered.hi, known, self._clock.time())
+        self.trails.took_in(numbered.lo, numbered.hi, known, self._clock.time())
 
     def handed_on(self, leg: Leg) -> None:
         """A batch is on its way to the merge process."""

@@ -46,8 +46,9 @@ class Trails:
 
     def __init__(self) -> None:
         self._ends: deque[Seq] = deque(maxlen=ROUNDS)
-        self._rounds: deque[tuple[float, Mapping[str, float]]] = deque(maxlen=ROUNDS)
-        """Beside `_ends`: when a round was numbered, and the oldest commit of each source in it."""
+        self._rounds: deque[tuple[Seq, float, Mapping[str, float]]] = deque(maxlen=ROUNDS)
+        """Beside `_ends`: after which transaction a round begins, when it was numbered, and the oldest commit of each
+        source in it."""
         self._legs: dict[ViewName, deque[LegNow]] = {}
         self._moments: deque[MomentNow] = deque(maxlen=MOMENTS)
 
@@ -56,15 +57,16 @@ class Trails:
         """Oldest first."""
         return tuple(self._moments)
 
-    def took_in(self, hi: Seq, firsts: Mapping[str, float], now: float) -> None:
-        """Transactions up to `hi` have numbers, since now."""
+    def took_in(self, lo: Seq, hi: Seq, firsts: Mapping[str, float], now: float) -> None:
+        """Transactions (lo, hi] have numbers, since now."""
         self._ends.append(hi)
-        self._rounds.append((now, firsts))
+        self._rounds.append((lo, now, firsts))
 
     def computed(self, leg: Leg, now: float) -> None:
         """A batch was handed on, just now."""
         at, until = bisect_right(self._ends, leg.lo), bisect_left(self._ends, leg.hi)
-        rounds = [self._rounds[i] for i in range(at, min(until + 1, len(self._rounds)))]
+        near = (self._rounds[i] for i in range(at, min(until + 1, len(self._rounds))))
+        rounds = [(numbered, known) for lo, numbered, known in near if lo < leg.hi]  # a run before may have numbered it
         firsts = [(t, s) for _, known in rounds for s, t in known.items() if not leg.sources or s in leg.sources]
         first, source = min(firsts, default=(0.0, ""))
         numbered = rounds[0][0] if rounds else leg.begun

@@ -40,6 +40,7 @@ function App() {
     const tab = document.querySelector(".parts [aria-current]");
     if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
   }, [key, Boolean(state.live)]);
+  useEffect(() => { if (state.live) performance.mark("headwater-content"); }, [Boolean(state.live)]); // for bench/page_cost.py
   useEffect(() => {
     if (first.current) { first.current = false; return; }
     scrollTo(0, 0);
@@ -59,4 +60,6 @@ function App() {
   </div>`;
 }
 
-render(html`<${App} />`, document.getElementById("page"));
+const page = document.getElementById("page");
+page.replaceChildren(); // what was there to be seen before this ran
+render(html`<${App} />`, page);
