@@ -203,6 +203,9 @@ def test_pictures_for_the_readme(url: str, browser: Open, folder: Path, tmp_path
         driver.get(f"{url}/#/travel/busy_cities@297")
         see(driver, "What this transaction changed")
         picture(driver, "time-travel", tmp_path)
+        driver.get(f"{url}/#/lab/four-pvm-cc/23")
+        see(driver, "The checker says")
+        picture(driver, "lab", tmp_path)
     assert (Path(SCREENS or tmp_path) / "time-travel.png").stat().st_size > 20_000
 
 

@@ -32,7 +32,18 @@ from page.conftest import Page
 from page.told import running
 from warehouse.test_changes import grow
 
-ADDRESSES = ("overview", "painting", "cuts", "travel?view=people&at=3", "freshness", "trust", "views/people")
+ADDRESSES = (
+    "lab",
+    "moment",
+    "work",
+    "overview",
+    "painting",
+    "cuts",
+    "travel?view=people&at=3",
+    "freshness",
+    "trust",
+    "views/people",
+)
 
 
 @pytest.mark.parametrize("path", ADDRESSES)

@@ -76,6 +76,17 @@ def test_the_path_adds_up_and_names_who_was_waited_for() -> None:
     assert [s["who"] for s in alone["steps"]] == ["b", "slow", "slow", "warehouse"]
 
 
+def test_a_view_that_reads_another_says_that_it_came_first() -> None:
+    trails = Trails()
+    trails.took_in(Seq(0), Seq(1), {A: 100.0}, 101.0)
+    trails.computed(leg("parent", 0, 1, 101.1), 103.0)
+    trails.computed(leg("child", 0, 1, 103.0), 103.5)
+    trails.shown(cut(1, parent=1, child=1), 104.0)
+    found = moment(told(trails), "child", None, lambda view: ["parent"] if view == "child" else [])["moment"]
+    assert found["steps"][1]["note"] == "parent, which it reads, was computed first"
+    assert moment(told(trails), "parent", None, lambda view: [])["moment"]["steps"][1]["note"] == ""
+
+
 def test_a_source_whose_clock_is_ahead_takes_no_time_away() -> None:
     trails = Trails()
     trails.took_in(Seq(0), Seq(1), {A: 500.0}, 101.0)

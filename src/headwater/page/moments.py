@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from headwater.page.look import Now
@@ -46,7 +46,17 @@ class Moments:
             return list(self._known.values())
 
 
-def moment(moments: Sequence[Mapping[str, Any]], view: str | None, at: float | None) -> dict[str, Any]:
+Reads = Callable[[str], Collection[str]]
+"""The views that a view reads."""
+
+
+def nothing(view: str) -> Collection[str]:
+    return ()
+
+
+def moment(
+    moments: Sequence[Mapping[str, Any]], view: str | None, at: float | None, reads: Reads = nothing
+) -> dict[str, Any]:
     """The cut at that time (None: the newest) that showed the view (None: any), and the ones before and after it."""
     own = [m for m in moments if view is None or any(leg["view"] == view for leg in m["legs"])]
     if not own:
@@ -54,13 +64,13 @@ def moment(moments: Sequence[Mapping[str, Any]], view: str | None, at: float | N
     nearest = len(own) - 1 if at is None else min(range(len(own)), key=lambda i: abs(own[i]["at"] - at))
     found = own[nearest]
     return {
-        "moment": {"cut": found["cut"], "at": found["at"], "batches": found["batches"], **path(found, view)},
+        "moment": {"cut": found["cut"], "at": found["at"], "batches": found["batches"], **path(found, view, reads)},
         "previous": own[nearest - 1]["at"] if nearest else None,
         "next": own[nearest + 1]["at"] if nearest + 1 < len(own) else None,
     }
 
 
-def path(found: Mapping[str, Any], view: str | None) -> dict[str, Any]:
+def path(found: Mapping[str, Any], view: str | None, reads: Reads = nothing) -> dict[str, Any]:
     """The steps of the view's way into this cut; where none is named, of the change that waited longest."""
     legs = found["legs"]
     mine = [leg for leg in legs if leg["view"] == view] if view else [leg for leg in legs if leg["first"]] or legs
@@ -74,7 +84,10 @@ def path(found: Mapping[str, Any], view: str | None) -> dict[str, Any]:
     if leg["first"]:  # told by the source's clock, which may be ahead of ours
         first = min(leg["first"], leg["numbered"])
         step(leg["source"], "committed; until it was polled and numbered", first, leg["numbered"])
-    step(leg["view"], "waited until its batch began", leg["numbered"], leg["begun"])
+    parents = [one for one in legs if one["view"] in reads(leg["view"]) and leg["numbered"] < one["computed"]]
+    first_of_all = max(parents, key=lambda one: one["computed"], default=None)
+    after = f"{first_of_all['view']}, which it reads, was computed first" if first_of_all else ""
+    step(leg["view"], "waited until its batch began", leg["numbered"], leg["begun"], after)
     asked = f"{leg['questions']} questions, {leg['asking']:.3f} s of asking" if leg["questions"] else "no questions"
     step(leg["view"], f"computed transactions {leg['lo'] + 1} to {leg['hi']}", leg["begun"], leg["computed"], asked)
     if last["computed"] > leg["computed"]:

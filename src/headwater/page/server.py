@@ -19,7 +19,7 @@ import csv
 import io
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater.model.errors import HeadwaterError, UnknownName, UsageError
+from headwater.model.names import ViewName
 from headwater.page import cells, lab
 from headwater.page.answers import BEAT_SECONDS, GLANCE_SECONDS, LOOK_SECONDS, STREAM, answer, event
 from headwater.page.detail import Sizes, detail
@@ -142,7 +143,12 @@ class _Page:
             when = float(at) if at else None
         except ValueError:
             raise UsageError(f"{at!r} is no moment", "give seconds since 1970: at=1700000000") from None
-        return await _answer(lambda: moment(self._moments.all(self._look.now()), view, when))
+        now = await anyio.to_thread.run_sync(self._look.now)
+
+        def reads(name: str) -> Collection[str]:
+            return now.reads(ViewName(name))[1] if name in now.cut.views else ()
+
+        return await _answer(lambda: moment(self._moments.all(now), view, when, reads))
 
     async def trust(self, request: Request) -> Response:
         return await _answer(lambda: trust(self._look.now()))
