@@ -100,6 +100,8 @@ def path(found: Mapping[str, Any], view: str | None, reads: Reads = nothing) -> 
 
 
 def _after(seconds: float) -> str:
+    if abs(seconds) < 0.005:
+        return "at the same time"
     return f"{seconds:.2f} s later" if seconds > 0 else f"{-seconds:.2f} s earlier"
 
 

@@ -57,7 +57,7 @@ export function Trust({ live }) {
         <td><div>${v.level}${v.every > 1 ? `, every ${num(v.every)}` : ""}</div><div class="note wide">${v.promise}${v.gaps.length ? `; no states between ${v.gaps.map(([a, b]) => `${num(a)} and ${num(b)}`).join(", ")}` : ""}</div></td>
         <td><${Verdict} view=${v} /></td>
         <td class="wide"><span class="verdicts">${v.verdicts.map((x) => html`<i class=${x.ok ? "" : "bad"} title=${told(x)}></i>`)}</span></td>
-        <td class="number"><span class="bar" style="flex-wrap:nowrap"><button aria-label=${`verify ${v.name}`} disabled=${Boolean(work.now)} onClick=${() => begin({ do: "verify", view: v.name })}>Verify</button><button aria-label=${`judge the history of ${v.name}`} disabled=${Boolean(work.now)} onClick=${() => begin({ do: "judge", view: v.name })}>Judge</button></span></td></tr>`)}</tbody></table></div></section>`}
+        <td class="number"><span class="bar pair"><button aria-label=${`verify ${v.name}`} disabled=${Boolean(work.now)} onClick=${() => begin({ do: "verify", view: v.name })}>Verify</button><button aria-label=${`judge the history of ${v.name}`} disabled=${Boolean(work.now)} onClick=${() => begin({ do: "judge", view: v.name })}>Judge</button></span></td></tr>`)}</tbody></table></div></section>`}
     ${work.may_apply && html`<${Applying} work=${work} begin=${begin} />`}`;
 }
 
