@@ -3,7 +3,7 @@
     python bench/run.py                        everything (about half an hour; data and peers are kept for next time)
     python bench/run.py --quick                a tenth of the size, without growth to 10M
     python bench/run.py --only burst,small     some sections: burst, small, growth, freshness, capture, load, reading,
-                                               merging, views, wire
+                                               merging, views, wire, page
     python bench/run.py --no-peers             Headwater alone
 
 Every row says where its clock stops: at the change, at the visible cut, or at the full view. Ratios are from this run;
@@ -25,13 +25,14 @@ from rich.table import Table
 
 import measure
 import merge
+import page_cost
 import run_peers
 import serve
 from chain import Chain
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE / "out"
-SECTIONS = ("burst", "small", "growth", "freshness", "capture", "load", "reading", "merging", "views", "wire")
+SECTIONS = ("burst", "small", "growth", "freshness", "capture", "load", "reading", "merging", "views", "wire", "page")
 CONSOLE = Console(width=None if os.isatty(1) else 140)
 
 Facts = dict[str, Any]
@@ -202,6 +203,25 @@ def views(options: argparse.Namespace) -> Facts:
 def wire(options: argparse.Namespace) -> Facts:
     f = serve.measure(options.n)
     show(f"over the wire: a view of {options.n:,} rows", [(k, f"{f[k]:,.3f}") for k in f], ("", ""))
+    return f
+
+
+def page(options: argparse.Namespace) -> Facts:
+    """What the page and metrics cost, and how soon they show a cut."""
+    f = page_cost.cost(min(options.n, 100_000), 2 if options.quick else 6, 25)
+    rows = [
+        ("small batches, alone, mean", f"{f['alone_s']:.3f} s", "1.0"),
+        (
+            "with page, watcher and metrics",
+            f"{f['page_s']:.3f} s",
+            f"{f['ratio']:.3f} (medians {f['median_ratio']:.3f})",
+        ),
+        ("the page's processor time", f"{100 * f['page_of_a_core']:.1f} % of a core", ""),
+        ("a cut until it is on the page", f"p50 {f['update_p50_ms']:.0f} ms, p99 {f['update_p99_ms']:.0f} ms", ""),
+    ]
+    if "first_paint_ms" in f:
+        rows.append(("first paint, content", f"{f['first_paint_ms']} ms, {f['content_ms']} ms", ""))
+    show("the page beside a run", rows, ("", "", "ratio"))
     return f
 
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from typer.main import get_command
 
+from headwater.algebra.aggregates import AGGREGATES
+from headwater.algebra.functions import NONDETERMINISTIC, OTHER_AGGREGATES, UNNESTING
+from headwater.algebra.methods import METHODS
+from headwater.algebra.promise import AUXILIARY, LEVELS, OPTIONS
+from headwater.algebra.refusals import REFUSED
+from headwater.algebra.relations import JoinKind
+from headwater.algebra.select import aggregates as settling
 from headwater.cli.main import app
+from headwater.maintenance.operators.writing import OPERATORS
 from headwater.model import errors
 from headwater.model.errors import HeadwaterError
 from headwater.page.metrics import _COUNTS, metrics
@@ -94,7 +103,92 @@ def source_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+_SAID = {
+    "Table": "FROM source.table, source.schema.table, or another view",
+    "Values": "VALUES (…), …",
+    "Filter": "WHERE, HAVING, QUALIFY; comparisons of a column with now() and current_date",
+    "Project": "expressions of SELECT, in Spark SQL",
+    "Generate": "LATERAL VIEW, " + ", ".join(name.upper() for name in UNNESTING),
+    "Union": "UNION ALL",
+    "Join": "JOIN, EXISTS, IN, ANY, ALL, scalar subqueries, LATERAL; as " + ", ".join(k.value for k in JoinKind),
+    "SetOperation": "UNION, INTERSECT, EXCEPT, with and without ALL",
+    "Aggregate": "GROUP BY, GROUPING SETS, ROLLUP, CUBE, FILTER, DISTINCT",
+    "Window": "OVER (…), ORDER BY … LIMIT, DISTINCT ON",
+    "Recursion": "WITH RECURSIVE … UNION ALL",
+}
+"""How a view says each operator. One without an entry here ends the build."""
+
+
+def sql_page() -> str:
+    lines = [
+        "# SQL",
+        "",
+        _MADE,
+        "```sql",
+        "CREATE MATERIALIZED VIEW name [WITH (option = 'value', …)] AS SELECT …;",
+        "```",
+        "",
+    ]
+    lines += [
+        "A view is a deterministic SELECT of Spark SQL over tables of the sources and other views. WITH, derived tables"
+    ]
+    lines += [
+        "and subqueries nest as you like. How to write one: [write a view](../howto/views.md).",
+        "",
+        "## Options",
+        "",
+    ]
+    values = {"consistency": LEVELS, "auxiliary": AUXILIARY, "maintenance": tuple(METHODS)}
+    lines += ["| option | values |", "| --- | --- |"]
+    for option in OPTIONS:
+        shown = [f"`'{value}'`" for value in values[option]] if option in values else [_FREE[option]]
+        lines.append(f"| `{option}` | {', '.join(shown)} |")
+    lines += ["", "## Operators", "", "| a view says | maintained by | in its own words |", "| --- | --- | --- |"]
+    for node, operator in OPERATORS.items():
+        module = inspect.getmodule(type(operator))
+        idea = _sentence(inspect.getdoc(module) or "")
+        file = (getattr(module, "__name__", "").rpartition(".")[2]) + ".py"
+        lines.append(f"| {_SAID[node.__name__]} | `{node.__name__}` (`operators/{file}`) | {idea} |")
+    lines += ["", "## Aggregates", "", "At the root of a view, groups are continued from what they keep:", ""]
+    lines += ["| aggregate | a group keeps, of its values |", "| --- | --- |"]
+    lines += [f"| `{name.upper()}` | {how.keeps.value} |" for name, how in AGGREGATES.items()]
+    lines += [
+        "",
+        "With DISTINCT, each of them. Elsewhere the group that a transaction touches is computed anew. So is one with",
+    ]
+    lines += [_names(settling.SETTLED - set(AGGREGATES)) + ". What a query leaves open is settled:", "", "```"]
+    lines += [*(inspect.getdoc(settling) or "").partition("\n\n")[2].split("\n"), "```", ""]
+    lines += [
+        "Other aggregates are refused: " + _names(OTHER_AGGREGATES - settling.SETTLED - {"grouping", "grouping_id"})
+    ]
+    lines[-1] += ". `grouping` and `grouping_id` say which grouping set a row is of."
+    lines += ["", "## Refused", "", "With the line, the reason and what to write instead:", ""]
+    lines += ["| construct | why | instead |", "| --- | --- | --- |"]
+    lines += [f"| {one.construct} | {one.why} | {one.instead} |" for one in REFUSED]
+    lines += ["", "Functions whose result is not one of the sources alone (of these, `now()`, `current_timestamp` and"]
+    lines += ["`current_date` may be compared with a column in WHERE and HAVING): "]
+    lines[-1] += _names(NONDETERMINISTIC) + "."
+    return "\n".join(lines) + "\n"
+
+
+_FREE = {
+    "every": "a whole number: every N-th transaction is a state, of `'complete'`",
+    "schedule": "`'10 minutes'`, or five fields of cron, of `'periodic'`",
+    "groups": "a whole number: how many groups of tables `'equal'` and `'frequency'` make",
+    "parallel": "a whole number: how many updates at once, of the algorithms that work in parallel",
+}
+
+
+def _names(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in sorted(words))
+
+
+def _sentence(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split()).replace("|", "&#124;")
+
+
 PAGES = {
+    "reference/sql.md": sql_page,
     "reference/commands.md": commands,
     "reference/errors.md": error_page,
     "reference/metrics.md": metric_page,

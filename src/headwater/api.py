@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from headwater.runtime.reading.moments import At
 from headwater.runtime.reading.resolve import settled_views
 from headwater.runtime.reading.sessions import Session
 from headwater.runtime.reading.status import Status, take_status
+from headwater.runtime.reading.values import text
 from headwater.sources.agent.adapter import AgentSource
 from headwater.storage import Storage
 from headwater.warehouse.cuts import Cut, CutLog
@@ -355,8 +355,7 @@ class Warehouse:
         """Recompute views from the sources as of exactly their cut, and compare as bags. What is found is kept beside
         the views: the page and `headwater check` know of it."""
         found = self._verified(views, at, progress)
-        verdicts = [Verdict(v.view, v.seq, time.time(), v.ok, v.rows, v.differing, v.problem) for v in found]
-        record_verdicts(self.storage, [replace(v, problem=without_secrets(v.problem)) for v in verdicts])
+        record_verdicts(self.storage, [_kept(v) for v in found])
         return found
 
     def _verified(
@@ -391,3 +390,20 @@ class Warehouse:
 def open_warehouse(path: str | Path = ".") -> Warehouse:
     """Open the project at `path` or above it."""
     return Warehouse(load_config(path))
+
+
+def _kept(found: Verification) -> Verdict:
+    """What is remembered of a verification."""
+    problem = without_secrets(found.problem)
+    missing, extra = (tuple(map(_said, rows[:WITNESSES])) for rows in (found.missing, found.extra))
+    return Verdict(
+        found.view, found.seq, time.time(), found.ok, found.rows, found.differing, problem, missing, extra
+    )  # fmt: skip
+
+
+WITNESSES = 10
+"""So many rows that differ are remembered, of each kind."""
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {'NULL' if value is None else text(value)}" for name, value in row.items())[:500]

@@ -45,6 +45,7 @@ def test_every_cut_of_every_history_is_right(folder: Path) -> None:
         total = total.plus(play(seed, folder / str(seed)))
     assert total.cuts > 5 * HISTORIES
     assert total.states > 20 * HISTORIES
+    assert total.moments > 5 * HISTORIES
     assert min(total.crashes, total.halts, total.changes, total.failures) > HISTORIES // 25, total
     assert total.ahead > 0, total
 

@@ -74,6 +74,7 @@ class Counts:
     """Of these, the ones that nobody finished, a crash aside."""
     crashes_ahead: int = 0
     """Crashes while there were some."""
+    moments: int = 0
 
     def plus(self, other: Counts) -> Counts:
         return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
@@ -279,6 +280,7 @@ class World:
             self.threads.tasks.clear()
             self.clock.now += 31.0 if turn % 20 == 19 else 0.3
             if turn % 3 == 2 and self._at_rest():
+                self._judge_moments()
                 return
         raise AssertionError(f"it does not come to rest: {self.engine.look()}")
 
@@ -293,6 +295,15 @@ class World:
             int(s.numbered) == len(self.databases[SourceName(s.name)].log) for s in now.sources if s.name in used
         )
         return told and all(state.seq >= self.truth.newest for state in live.values())
+
+    def _judge_moments(self) -> None:
+        """What cuts are said to have waited for: every step begins where the one before ended, none after the cut.
+        (Commits are told by the sources' own clock.)"""
+        for moment in self.engine.look().moments:
+            self.counts.moments += 1
+            for leg in moment.legs:
+                times = (leg.numbered, leg.begun, leg.computed, moment.at)
+                assert list(times) == sorted(times), f"{leg} in cut {moment.cut} at {moment.at}"
 
     # ------------------------------------------------------------------- judge
 

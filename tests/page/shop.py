@@ -29,7 +29,9 @@ from headwater.runtime.snapshot import (
     Counts,
     FreshnessNow,
     GroupNow,
+    LegNow,
     ManagerNow,
+    MomentNow,
     RowNow,
     RunSnapshot,
     SourceNow,
@@ -265,6 +267,22 @@ def _now(**changes: Any) -> RunSnapshot:
         "sources": [SourceNow(s, "ok", "", now - 900, "1", "1", n, 0.9) for s, n in taken.items()],
         "views": [], "managers": managers,
         "groups": [GroupNow("Painting", [CRM, SHOP, STOCK], {name: name for name in names}, rows, 3, 1)],
-        "building": None, "not_built": {}, "missing": [], "torn": [],
+        "building": None, "not_built": {}, "missing": [], "torn": [], "moments": _moments(names),
     }  # fmt: skip
     return RunSnapshot(**{**facts, **changes})
+
+
+_BEGAN = time.time()
+
+
+def _moments(names: list[str]) -> list[MomentNow]:
+    """Three cuts of which the slowest view was waited for."""
+    found = []
+    for n in range(3):
+        at = _BEGAN - 60 + 10 * n
+        legs = [
+            LegNow(name, 10 * n, 10 * n + 10, SHOP, at - 0.9, at - 0.7, at - 0.65, at - 0.5 + 0.12 * i, 2 + i, 0.05)
+            for i, name in enumerate(names)
+        ]
+        found.append(MomentNow(ROUNDS - 2 + n, at, len(legs), legs[::-1]))
+    return found

@@ -5,8 +5,10 @@ Also takes the README's pictures: HEADWATER_SCREENS=docs/screens says where they
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from headwater.page.work import Worker
 from headwater.runtime.project.config import load_config
 from headwater.runtime.project.project import Project
 from headwater.runtime.snapshot import SourceNow
@@ -32,6 +35,7 @@ PARTS = {
     "query": "Ask all views at one cut",
     "freshness": "From commit to visible",
     "trust": "Every view equalled its sources",
+    "lab": "The checker says",
 }
 SCREENS = os.environ.get("HEADWATER_SCREENS")
 Open = Callable[..., Any]
@@ -113,6 +117,82 @@ def test_every_part_opens(url: str, browser: Open, folder: Path, width: int, sch
             assert driver.execute_script(f"return {fits}"), f"{part} is wider than the screen"
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_lab_is_stepped_through_with_keys(url: str, browser: Open, width: int, scheme: str) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    driver = browser(width, 860, scheme)
+    driver.get(f"{url}/#/lab/four-pvm-cc")
+    see(driver, "The checker says: complete consistency")
+    body = driver.find_element(By.TAG_NAME, "body")
+
+    def press(key: str, said: str) -> None:
+        body.send_keys(key)
+        until(driver, f"document.querySelector('.said').innerText.includes({said!r})")
+
+    press(Keys.ARROW_RIGHT, "S1 commits DU1")
+    press(Keys.ARROW_RIGHT, "DU1 arrives at warehouse")
+    assert "CommitQueue" in driver.find_element(By.CSS_SELECTOR, ".stage svg").text
+    assert driver.execute_script("return document.querySelectorAll('.stage .message.question').length") == 1
+    press(Keys.ARROW_LEFT, "S1 commits DU1")
+    assert driver.execute_script("return location.hash") == "#/lab/four-pvm-cc/1"
+    press(Keys.END, "answer to DU4 arrives")
+    press(Keys.HOME, "the beginning")
+    for name, says in (("pvm-fig6", "no consistency"), ("mvc-example5", "Warehouse transactions so far")):
+        driver.get(f"{url}/#/lab/{name}/5")
+        see(driver, says)
+        assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_view_is_verified_and_judged_with_one_button(browser: Open, folder: Path) -> None:
+    """The commands are stood in for: what is looked at is what the page makes of what they say."""
+    judged = {
+        "view": "open_orders", "ok": False, "promised": "complete consistency", "transactions": 9, "first": 3,
+        "states": list(range(4, 12)), "level": "convergence", "meaning": "right at the end", "sources": [], "path": [],
+        "reasons": [{"level": "complete", "sentence": "state 3 is no source state", "state": 3,
+                     "extra": ["(3, 6)"], "missing": []}],
+    }  # fmt: skip
+    told = {"event": "progress", "rows": 4200, "of": 9000}
+
+    def command(kind: str, view: str) -> list[str]:
+        script = f"import sys, time; print({json.dumps(told)!r}, file=sys.stderr, flush=True); time.sleep(1.5)"
+        answer = json.dumps(judged if kind == "judge" else {"ok": True})
+        return [sys.executable, "-c", f"{script}; print({answer!r})"]
+
+    driver = browser(1280, 900)
+    with served(Project(load_config(folder)), Worker(command)) as url:
+        driver.get(f"{url}/#/trust")
+        press = "[...document.querySelectorAll('button')].find((b) => b.ariaLabel === '{}').click() || 1"
+        until(driver, "document.querySelectorAll('tbody button').length > 3")
+        driver.execute_script(press.format("verify open_orders"))
+        see(driver, "4,200 rows read")
+        until(driver, "!document.querySelector('.busy')")
+        driver.execute_script(press.format("judge the history of open_orders"))
+        see(driver, "Not complete: state 3 is no source state")
+        assert driver.execute_script("return document.querySelectorAll('.states .bad').length") == 1
+        see(driver, "should not: (3, 6)")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+def test_a_moment_tells_what_it_waited_for(url: str, browser: Open, folder: Path, width: int, scheme: str) -> None:
+    driver = browser(width, 860, scheme)
+    with shop_running(folder):
+        driver.get(f"{url}/#/freshness/busy_cities")
+        see(driver, "What the newest cut waited for")
+        see(driver, "was waited for: they share transactions")
+        assert driver.execute_script("return document.querySelectorAll('.path li').length") == 5
+        until(driver, "document.querySelector('.plot .u-over')")
+        click = "const over = document.querySelector('.plot .u-over'); const box = over.getBoundingClientRect();"
+        click += "for (const kind of ['mousemove', 'mousedown', 'mouseup', 'click']) over.dispatchEvent("
+        click += "new MouseEvent(kind, {bubbles: true, clientX: box.left + 200, clientY: box.top + 50}));"
+        driver.execute_script(click)
+        see(driver, "What that moment waited for")
+        driver.execute_script("[...document.querySelectorAll('button')].find((b) => b.innerText === 'Newest').click()")
+        see(driver, "What the newest cut waited for")
+        assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_pictures_for_the_readme(url: str, browser: Open, folder: Path, tmp_path: Path) -> None:
     driver = browser(1280, 880)
     with shop_running(folder):
@@ -123,6 +203,9 @@ def test_pictures_for_the_readme(url: str, browser: Open, folder: Path, tmp_path
         driver.get(f"{url}/#/travel/busy_cities@297")
         see(driver, "What this transaction changed")
         picture(driver, "time-travel", tmp_path)
+        driver.get(f"{url}/#/lab/four-pvm-cc/23")
+        see(driver, "The checker says")
+        picture(driver, "lab", tmp_path)
     assert (Path(SCREENS or tmp_path) / "time-travel.png").stat().st_size > 20_000
 
 

@@ -22,6 +22,7 @@ from cli.small import halt_people
 from headwater.model.errors import HeadwaterError, UsageError
 from headwater.page.server import STATIC, application
 from headwater.page.serving import Address, token_for
+from headwater.page.work import Worker
 from headwater.runtime.listening import listen
 from headwater.runtime.project.config import load_config
 from headwater.runtime.project.project import Project
@@ -31,7 +32,18 @@ from page.conftest import Page
 from page.told import running
 from warehouse.test_changes import grow
 
-ADDRESSES = ("overview", "painting", "cuts", "travel?view=people&at=3", "freshness", "trust", "views/people")
+ADDRESSES = (
+    "lab",
+    "moment",
+    "work",
+    "overview",
+    "painting",
+    "cuts",
+    "travel?view=people&at=3",
+    "freshness",
+    "trust",
+    "views/people",
+)
 
 
 @pytest.mark.parametrize("path", ADDRESSES)
@@ -133,11 +145,11 @@ def test_metrics_while_nothing_runs(page: Page) -> None:
 
 
 @contextmanager
-def served(project: Project) -> Iterator[str]:
+def served(project: Project, work: Worker | None = None) -> Iterator[str]:
     """A real server: streams end only with their connection."""
     listening = listen("127.0.0.1", 0)
     closing = threading.Event()
-    app = application(project, closing=closing)
+    app = application(project, closing=closing, work=work)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

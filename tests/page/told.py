@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.model.names import Seq
+from headwater.page.look import Now
 from headwater.runtime.report import FILE, told
 from headwater.runtime.snapshot import (
     Counts,
@@ -22,9 +23,15 @@ from headwater.runtime.snapshot import (
 )
 from headwater.storage import Storage
 from headwater.storage.records import encode
+from headwater.warehouse.cuts import Cut
 from headwater.warehouse.lock import Lock
 
 BUCKETS = (0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
+
+
+def now_with(moments: list[Any]) -> Now:
+    """A look at a run that tells these."""
+    return Now(0.0, Cut(), None, {"moments": moments})
 
 
 def snapshot(now: float, **changes: Any) -> RunSnapshot:

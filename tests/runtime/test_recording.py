@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.cli.judging import judge
 from headwater.cli.recording import recorded
 from headwater.lab.checker.cuts import check_cuts
 from headwater.lab.checker.levels import Consistency
@@ -75,6 +76,15 @@ def test_the_last_cuts_of_views_that_skip_states(world: World) -> None:
     recording = record(world.open().project, ["open_orders", "lines"], last=12)
     verdict = check_cuts(recorded(recording))
     assert Consistency.STRONG in verdict.holds, str(verdict)
+
+
+def test_a_view_is_judged_in_one_go(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    judge("open_orders", last=7, project=world.folder, as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["level"], len(found["states"])) == (True, "complete consistency", 7)
+    judge("lines", last=12, project=world.folder, as_json=True)
+    skips = json.loads(capsys.readouterr().out)
+    assert (skips["ok"], skips["promised"]) == (True, "strong consistency")
 
 
 def test_mistakes(world: World) -> None:

@@ -51,6 +51,26 @@ def test_what_was_appended_is_the_newest_for_everybody(open_storage: Open) -> No
     assert [c.number for c in reader.kept()] == [1, 2, 3]
 
 
+def test_a_glance_sees_what_was_appended(open_storage: Open) -> None:
+    writer, reader = CutLog(open_storage()), CutLog(open_storage())
+    assert reader.glance() == Cut()
+    for number in (1, 2):
+        assert reader.glance().number == number - 1
+        written = writer.append(cut(number))
+        assert reader.moved() is (open_storage().local and number > 1)
+        assert reader.glance() == written
+        assert not reader.moved()
+    writer.append(cut(3), cut(4))
+    writer.append(cut(5))
+    assert reader.glance().number == 5
+    assert [c.number for c in reader.since(2, 10)] == [3, 4, 5], "what was glanced at can be asked for"
+    assert reader.glance() == writer.newest() == reader.newest()
+    writer.tidy()
+    assert reader.glance() == writer.newest(), "a commit that only tidies up shows nothing new"
+    writer.append(cut(6))
+    assert reader.glance() == writer.newest()
+
+
 def test_find_and_tidy(open_storage: Open) -> None:
     log = CutLog(open_storage())
     for number in range(1, 8):

@@ -1,6 +1,6 @@
 """Where PostgreSQL's syntax has Spark's meaning: said when a view is planned, because nothing fails.
 
-`7 / 2` is 3.5 in Spark and 3 in PostgreSQL and SQLite. Other differences are in the README.
+`7 / 2` is 3.5 in Spark and 3 in PostgreSQL and SQLite. Other differences: docs/limits.md.
 """
 
 from __future__ import annotations

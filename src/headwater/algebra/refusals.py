@@ -60,6 +60,16 @@ _NODES: dict[type[exp.Expr], Refusal] = {
     exp.SessionParameter: _PARAMETER,
 }
 
+_ARRAY = Refusal("ARRAY of a query", "Spark SQL has none", "write (SELECT COLLECT_LIST(x) FROM …)", "ARRAY")
+_ANY = Refusal("ANY", "it compares with a query", "write BOOL_OR(condition), or x IN (…)", "ANY")
+_ALL = Refusal("ALL", "it compares with a query", "write BOOL_AND(condition)", "ALL")
+_NATURAL = Refusal(
+    "NATURAL JOIN", "its condition changes with any column added at a source", "write JOIN … USING (column)", "NATURAL"
+)
+
+REFUSED = (*_CLAUSES.values(), _PARAMETER, _ARRAY, _ANY, _ALL, _NATURAL)
+"""What is refused by its name; functions that are refused are told by `functions`."""
+
 _BLOCK = {"expressions", "from_", "joins", "where", "group", "having", "distinct"}
 _MORE: tuple[type[exp.Expr], ...] = (
     exp.Select, exp.SetOperation, exp.Values, exp.Lateral, exp.Unnest, exp.Window, exp.GroupingSets, exp.Rollup,
@@ -83,15 +93,11 @@ def check(parsed: ParsedView) -> None:
             if isinstance(node, kind):
                 raise _refuse(parsed, refusal, node)
         if isinstance(node, exp.Array) and any(isinstance(e, exp.Query) for e in node.expressions):
-            instead = "write (SELECT COLLECT_LIST(x) FROM …)"
-            raise _refuse(parsed, Refusal("ARRAY of a query", "Spark SQL has none", instead, "ARRAY"), node)
+            raise _refuse(parsed, _ARRAY, node)
         if isinstance(node, exp.Any | exp.All) and not isinstance(node.this.unnest(), exp.Query | exp.Values):
-            word = type(node).__name__.upper()
-            instead = "write BOOL_OR(condition), or x IN (…)" if word == "ANY" else "write BOOL_AND(condition)"
-            raise _refuse(parsed, Refusal(word, "it compares with a query", instead, word), node)
+            raise _refuse(parsed, _ANY if isinstance(node, exp.Any) else _ALL, node)
         if isinstance(node, exp.Join) and node.method == "NATURAL":
-            why = "its condition changes with any column added at a source"
-            raise _refuse(parsed, Refusal("NATURAL JOIN", why, "write JOIN … USING (column)", "NATURAL"), node)
+            raise _refuse(parsed, _NATURAL, node)
         if isinstance(node, exp.Table):
             _check_table(parsed, node)
         elif isinstance(node, exp.Func):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 def verify(
     views: Annotated[list[str] | None, typer.Argument(metavar="VIEW", help="Which views; else all.")] = None,
     at: At = None,
+    told: Annotated[bool, typer.Option("--progress", hidden=True, help="Tell how far it is, as JSON lines.")] = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
@@ -44,12 +46,17 @@ def verify(
         warehouse.cut()
         _ = warehouse.spark
     with interruptible(), counting("recomputing", as_json) as progress:
-        found = warehouse.verify(views or (), at, progress)
+        found = warehouse.verify(views or (), at, _tell if told else progress)
     report(found, as_json)
     if not as_json:
         messages().print(f"[dim]{time.monotonic() - started:.1f} s[/]")
     if not all(v.ok for v in found):
         raise typer.Exit(1)
+
+
+def _tell(rows: int, total: int | None) -> None:
+    """For a program that started us."""
+    print(to_json({"event": "progress", "rows": rows, "of": total}), file=sys.stderr, flush=True)
 
 
 def compact(project: Project = HERE, as_json: Json = False) -> None:

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
+from headwater.cli.judging import judge
 from headwater.cli.lab_live import live
 from headwater.cli.options import HERE, Project
 from headwater.cli.screen import busy, grid, messages, results
@@ -40,6 +41,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="
     Start with 'headwater lab list'; 'headwater lab run all' writes a report with every figure.
     """)  # fmt: skip
 app.command()(live)
+app.command()(judge)
 
 
 @app.command("list")

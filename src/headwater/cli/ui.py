@@ -28,10 +28,11 @@ def ui(
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """The live page: health, map, painting, time travel, queries, freshness and trust, in a browser.
+    """The live page: health, map, painting, time travel, queries, freshness, trust and the lab, in a browser.
 
     Works while 'headwater run' runs and while nothing does; it reads the warehouse and what the run tells, asks no
-    source, starts no JVM and changes nothing. /metrics is there for Prometheus.
+    source, starts no JVM and changes nothing. On a button it starts the command that one would type: 'verify', 'lab
+    judge', and, if it has a token, 'apply' once confirmed. /metrics is there for Prometheus.
 
     It answers on this machine only. With another --host it wants a token: the one in the environment variable
     HEADWATER_TOKEN, or one that is made up and printed with the address. There is no encryption: put a proxy before it

@@ -55,3 +55,8 @@ class CommitQueue(Generic[Result]):
     def batches(self) -> list[Seq]:
         """The batches under way, by the transaction each ends with."""
         return [batch.hi for batch in self._batches]
+
+    @property
+    def finished(self) -> list[bool]:
+        """Of each of them, whether all its views are done: it waits for those before it."""
+        return [not batch.missing for batch in self._batches]

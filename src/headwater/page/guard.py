@@ -23,6 +23,8 @@ from headwater.runtime.listening import is_loopback
 COOKIE = "headwater"
 BODY_BYTES = 64 * 1024
 _POLICY = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"  # noqa: E501 # one header
+_REPORT = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; sandbox; frame-ancestors 'none'"
+"""The lab's report is a page by itself: its styles are in it, and nothing in it may run."""
 _HEADERS = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
@@ -89,6 +91,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers[name] = value
+                if scope["path"].startswith("/lab-report/"):
+                    headers["content-security-policy"] = _REPORT
                 headers.setdefault("cache-control", "no-store" if scope["path"].startswith("/api") else "no-cache")
             await send(message)
 

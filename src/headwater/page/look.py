@@ -68,12 +68,17 @@ class Look:
         self._verdicts = VerdictLog(project.storage)
         self._abouts: dict[str, About | None] = {}
         self._now: Now | None = None
-        self._looked, self._seen = 0.0, tuple[Any, ...]()
+        self._looked, self._whole, self._seen = 0.0, 0.0, tuple[Any, ...]()
+
+    def moved(self) -> bool:
+        """Whether there is a newer cut than the one that was seen last, told by one look for a file: cheap enough to be
+        asked all the time, where the warehouse is a folder. Elsewhere it is never told so."""
+        return self.project.cuts.moved()
 
     def now(self) -> Now:
         """The same value as before where nothing has happened."""
         with self._lock:
-            if self._now is None or time.monotonic() - self._looked > FRESH_SECONDS:
+            if self._now is None or time.monotonic() - self._looked > FRESH_SECONDS or self.moved():
                 self._now, self._looked = self._take(self._now), time.monotonic()
             return self._now
 
@@ -87,7 +92,7 @@ class Look:
 
     def _take(self, before: Now | None) -> Now:
         storage = self.project.storage
-        cut, running, verdicts = self.project.cut(create=True), holder(storage), self._verdicts.all()
+        cut, running, verdicts = self._cut(before), holder(storage), self._verdicts.all()
         told = (storage.get(FILE) or b"") if running is not None else b""
         seen = (cut, running, verdicts, told)
         if before is not None and seen == self._seen and time.time() - before.at < SAME_SECONDS:
@@ -96,6 +101,13 @@ class Look:
         report = parse_report(told, storage.uri(FILE)) if told else {}
         abouts = {name: self._about(state.folder) for name, state in cut.views.items()}
         return Now(time.time(), cut, running, report, verdicts, abouts)
+
+    def _cut(self, before: Now | None) -> Cut:
+        """The newest one. What a glance does not see, a log that was tidied, is seen some seconds later."""
+        if before is None or not before.cut.number or time.monotonic() - self._whole > SAME_SECONDS:
+            self._whole = time.monotonic()
+            return self.project.cut(create=True)
+        return self.project.cuts.glance()
 
     def _about(self, folder: str) -> About | None:
         if folder not in self._abouts:

@@ -4,8 +4,11 @@
 /api/overview  /api/events        now, and what changes from then on (server-sent events)
 /api/views/NAME                   one view in full
 /api/views/NAME/changes?after=    every change of a view once, as it comes (server-sent events)
-/api/painting  /api/cuts  /api/travel  /api/freshness  /api/trust
+/api/painting  /api/cuts  /api/travel  /api/freshness  /api/moment?at=&view=  /api/trust
+/api/lab  /api/lab/NAME           plays of the published algorithms; /lab-report/… is the lab's report
 /api/query                        POST {sql, at, format}
+/api/work                         POST {do, view}: start a command; DELETE: stop it; GET: what became of it
+/api/work/events                  the same as it changes (server-sent events)
 /metrics                          for Prometheus
 """
 
@@ -16,7 +19,7 @@ import csv
 import io
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,41 +36,42 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater.model.errors import HeadwaterError, UnknownName, UsageError
-from headwater.page import cells
+from headwater.model.names import ViewName
+from headwater.page import cells, lab
+from headwater.page.answers import BEAT_SECONDS, GLANCE_SECONDS, LOOK_SECONDS, STREAM, answer, event
 from headwater.page.detail import Sizes, detail
 from headwater.page.freshness import Past, of_view
 from headwater.page.guard import Door, Guard
 from headwater.page.look import Look, Now, maintained
 from headwater.page.metrics import CONTENT_TYPE, StoredBytes, exposition
+from headwater.page.moments import Moments, moment
 from headwater.page.overview import overview, patch
 from headwater.page.painting import painting
 from headwater.page.query import Limits, run_query
 from headwater.page.states import pinned
 from headwater.page.travel import ticks, travel
 from headwater.page.trust import trust
+from headwater.page.work import Worker, commands
+from headwater.page.working import Working
 from headwater.runtime.project.project import Project
 from headwater.runtime.project.secrets import without_secrets
 from headwater.runtime.reading.changes import Change, change_json, check_after, stretch
 from headwater.runtime.reading.mentions import occurring
-from headwater.runtime.reading.values import jsonable
 
 log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
-LOOK_SECONDS = 0.1
-"""How often those who watch are looked for news for."""
-BEAT_SECONDS = 10.0
-"""A quiet stream says at least so often that it is there."""
 DOWNLOAD_ROWS = 1_000_000
 STRETCH = 2_000
 """So many transactions are read at a time for those who follow a view."""
 
-_STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
-
-def application(project: Project, token: str = "", closing: threading.Event | None = None) -> Starlette:
-    """The page of one project. Streams end when `closing` is set."""
-    page = _Page(project, closing or threading.Event())
+def application(
+    project: Project, token: str = "", closing: threading.Event | None = None, work: Worker | None = None
+) -> Starlette:
+    """The page of one project. Streams end when `closing` is set; `work` runs the commands that it may start."""
+    worker = work or Worker(commands(project.config.folder))
+    page = _Page(project, closing or threading.Event(), worker, bool(token))
     routes = [
         Route("/", page.index),
         Route("/api/overview", page.overview),
@@ -78,8 +82,14 @@ def application(project: Project, token: str = "", closing: threading.Event | No
         Route("/api/cuts", page.cuts),
         Route("/api/travel", page.travel),
         Route("/api/freshness", page.freshness),
+        Route("/api/moment", page.moment),
         Route("/api/trust", page.trust),
         Route("/api/query", page.query, methods=["POST"]),
+        Route("/api/work", page.working.work, methods=["GET", "POST", "DELETE"]),
+        Route("/api/work/events", page.working.events),
+        Route("/api/lab", page.lab),
+        Route("/api/lab/{name}", page.play),
+        Route("/lab-report/{path:path}", page.report),
         Route("/metrics", page.metrics),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
@@ -93,10 +103,13 @@ def application(project: Project, token: str = "", closing: threading.Event | No
 class _Page:
     """What all requests share."""
 
-    def __init__(self, project: Project, closing: threading.Event) -> None:
+    def __init__(self, project: Project, closing: threading.Event, work: Worker, has_token: bool) -> None:
         self._closing = closing
+        self._folders = (project.config.folder, Path.cwd())
         self._look = Look(project)
+        self.working = Working(work, self._look, has_token, closing)
         self._sizes, self._past = Sizes(project.storage), Past(self._look)
+        self._moments = Moments()
         self._made: tuple[Now, dict[str, Any]] | None = None
         self._stored, self._limits = StoredBytes(project.storage), Limits()
 
@@ -124,8 +137,33 @@ class _Page:
         view = request.query_params.get("view") or None
         return await _answer(lambda: of_view(self._look, self._past, view))
 
+    async def moment(self, request: Request) -> Response:
+        view, at = request.query_params.get("view") or None, request.query_params.get("at")
+        try:
+            when = float(at) if at else None
+        except ValueError:
+            raise UsageError(f"{at!r} is no moment", "give seconds since 1970: at=1700000000") from None
+        now = await anyio.to_thread.run_sync(self._look.now)
+
+        def reads(name: str) -> Collection[str]:
+            return now.reads(ViewName(name))[1] if name in now.cut.views else ()
+
+        return await _answer(lambda: moment(self._moments.all(now), view, when, reads))
+
     async def trust(self, request: Request) -> Response:
         return await _answer(lambda: trust(self._look.now()))
+
+    async def lab(self, request: Request) -> Response:
+        return await _answer(lambda: lab.plays(self._folders))
+
+    async def play(self, request: Request) -> Response:
+        return await _answer(lambda: lab.play(request.path_params["name"]))
+
+    async def report(self, request: Request) -> Response:
+        found = lab.report_file(self._folders, request.path_params["path"])
+        if found is None:
+            return answer({"error": "there is no such file in the lab's report", "fix": "headwater lab run all"}, 404)
+        return FileResponse(found)
 
     async def metrics(self, request: Request) -> Response:
         config = self._look.project.config
@@ -151,12 +189,13 @@ class _Page:
             pq.write_table(rows, sink, compression="zstd")
             return _download(sink.getvalue().to_pybytes(), "application/vnd.apache.parquet", "query.parquet")
         states = {name: int(min(p.seq, self._look.now().cut.views[name].seq)) for name, p in views.items()}
-        return _json({**cells.table(rows), "more": more, "limit": limits.rows, "states": states})
+        return answer({**cells.table(rows), "more": more, "limit": limits.rows, "states": states})
 
     def _overview(self) -> dict[str, Any]:
         """Made once for every look, however many watch."""
         now = self._look.now()
         if self._made is None or self._made[0] is not now:
+            self._moments.hear(now)
             self._made = (now, overview(now, self._look.project.config))
         return self._made[1]
 
@@ -168,16 +207,23 @@ class _Page:
                 found = await anyio.to_thread.run_sync(self._overview)
                 changed = found if not known else patch(known, found) if found is not known else {}
                 if changed:
-                    yield _event("patch" if known else "whole", {**changed, "now": self._look.now().at})
+                    yield event("patch" if known else "whole", {**changed, "now": self._look.now().at})
                     quiet = 0.0
                 elif quiet >= BEAT_SECONDS:
                     yield b": still here\n\n"
                     quiet = 0.0
                 known = found
-                await asyncio.sleep(LOOK_SECONDS)
-                quiet += LOOK_SECONDS
+                quiet += await self._news()
 
-        return StreamingResponse(told(), media_type="text/event-stream", headers=_STREAM)
+        return StreamingResponse(told(), media_type="text/event-stream", headers=STREAM)
+
+    async def _news(self) -> float:
+        """Until there is a new cut, or it is time to look at everything; how long that was."""
+        waited = 0.0
+        while waited < LOOK_SECONDS and not self._look.moved():
+            await asyncio.sleep(GLANCE_SECONDS)
+            waited += GLANCE_SECONDS
+        return max(waited, GLANCE_SECONDS)
 
     async def changes(self, request: Request) -> Response:
         """Resumable: the id of each event is its `seq`, and a browser that comes back says the last one it had."""
@@ -197,17 +243,17 @@ class _Page:
                 try:
                     found, at = await anyio.to_thread.run_sync(partial(self._stretch, name, at, folder))
                 except HeadwaterError as error:
-                    yield _event("gone", {"error": error.what, "fix": error.fix})
+                    yield event("gone", {"error": error.what, "fix": error.fix})
                     return
                 for change in found:
-                    yield _event("change", change_json(change), change.seq)
+                    yield event("change", change_json(change), change.seq)
                 quiet = 0.0 if found else quiet + LOOK_SECONDS
                 if quiet >= BEAT_SECONDS:
                     yield b": still here\n\n"
                     quiet = 0.0
                 await asyncio.sleep(0 if found else LOOK_SECONDS)
 
-        return StreamingResponse(told(), media_type="text/event-stream", headers=_STREAM)
+        return StreamingResponse(told(), media_type="text/event-stream", headers=STREAM)
 
     def _stretch(self, name: str, after: int, folder: str) -> tuple[list[Change], int]:
         cut = self._look.now().cut
@@ -227,16 +273,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 async def _answer(read: Callable[[], Any]) -> Response:
-    return _json(await anyio.to_thread.run_sync(read))
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(jsonable(value)), status, media_type="application/json")
-
-
-def _event(kind: str, value: Mapping[str, Any], number: int | None = None) -> bytes:
-    head = f"event: {kind}\n" + (f"id: {number}\n" if number is not None else "")
-    return head.encode() + b"data: " + msgspec.json.encode(jsonable(value)) + b"\n\n"
+    return answer(await anyio.to_thread.run_sync(read))
 
 
 def _download(data: bytes, kind: str, name: str) -> Response:
@@ -255,10 +292,10 @@ def _csv(rows: pa.Table) -> bytes:
 async def _explained(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadwaterError)
     status = 404 if isinstance(error, UnknownName) else 400 if isinstance(error, UsageError) else 503
-    return _json({"error": without_secrets(error.what), "fix": without_secrets(error.fix)}, status)
+    return answer({"error": without_secrets(error.what), "fix": without_secrets(error.fix)}, status)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     log.error("unexpected", exc_info=error)
     what = {"error": f"unexpected {type(error).__name__}", "fix": "the log of 'headwater ui --log FILE' says more"}
-    return _json(what, 500)
+    return answer(what, 500)

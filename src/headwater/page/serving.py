@@ -42,6 +42,7 @@ def serve(project: Project, host: str, port: int, token: str, ready: Callable[[A
     import uvicorn
 
     from headwater.page.server import application
+    from headwater.page.work import Worker, commands
 
     listening = listen(host, port)
     address = Address(host, listening.getsockname()[1], token)
@@ -52,10 +53,14 @@ def serve(project: Project, host: str, port: int, token: str, ready: Callable[[A
             closing.set()  # streams would go on for ever
             super().handle_exit(sig, frame)
 
+    worker = Worker(commands(project.config.folder))
     config = uvicorn.Config(
-        application(project, token, closing), log_level="warning", access_log=False, server_header=False,
+        application(project, token, closing, worker), log_level="warning", access_log=False, server_header=False,
         timeout_graceful_shutdown=1, lifespan="off", ws="none",
     )  # fmt: skip
     ready(address)
-    with listening, suppress(KeyboardInterrupt):  # it was asked to stop, and has
-        Server(config).run(sockets=[listening])
+    try:
+        with listening, suppress(KeyboardInterrupt):  # it was asked to stop, and has
+            Server(config).run(sockets=[listening])
+    finally:
+        worker.stop()

@@ -46,4 +46,6 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "rows": verdict.rows,
         "differing": verdict.differing,
         "problem": without_secrets(verdict.problem),
+        "missing": list(verdict.missing),
+        "extra": list(verdict.extra),
     }

@@ -62,6 +62,7 @@ from headwater.runtime.scheduling.relevance import Relevance
 from headwater.runtime.scheduling.schedule import Schedule
 from headwater.runtime.snapshot import RunSnapshot
 from headwater.runtime.threads import end
+from headwater.runtime.trails import Leg
 from headwater.runtime.view import Halt, ManagedView
 from headwater.sources import connect
 from headwater.warehouse.cuts import Cut
@@ -421,6 +422,9 @@ class Engine:
             self._committing.directly(outcome)
         elif view.merged:
             self._merging.actions(view, batch.hi, outcome.written)
+            if outcome.written is not None:
+                tally = outcome.written.tally
+                self.meter.handed_on(Leg(view.name, view.plan.sources, batch.lo, batch.hi, outcome.begun, tally))
         else:
             self._committing.ahead(outcome)
 

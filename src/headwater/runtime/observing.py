@@ -51,6 +51,7 @@ class Observer:
             not_built={str(name): why for name, why in self._building.trouble.items()},
             missing=[waiting._asdict() for waiting in self._integration.missing()],
             torn=self._integration.torn,
+            moments=self._meter.trails.moments,
             merging_seconds=self._schedule.merging.seconds,
         )
 

@@ -16,6 +16,7 @@ from headwater.model.written import Tally, Written
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.freshness import Freshness
 from headwater.runtime.snapshot import Counts, Loading, RunSnapshot, Totals
+from headwater.runtime.trails import Leg, Trails
 from headwater.warehouse.cuts import Cut
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class Meter:
         self.started = clock.time()
         self.transactions = self.changes = self.batches = self.batches_computed = self.retries = self.halts = 0
         self.freshness = Freshness()
+        self.trails = Trails()
         self.tally = Tally()
         self.rows_out: dict[ViewName, int] = {}
         self._of_view: dict[ViewName, Tally] = {}
@@ -164,6 +166,11 @@ class Meter:
         if known:
             self._oldest.append((numbered.hi, known))
             self.freshness.took_in(numbered.hi, known)
+        self.trails.took_in(numbered.lo, numbered.hi, known, self._clock.time())
+
+    def handed_on(self, leg: Leg) -> None:
+        """A batch is on its way to the merge process."""
+        self.trails.computed(leg, self._clock.time())
 
     def computed(self, view: ViewName, batch: tuple[Seq, Seq], written: Written) -> None:
         self.batches_computed += 1
@@ -206,6 +213,7 @@ class Meter:
         self.freshness.shown(cut, self._clock.time())
         for listener in self._listeners:
             listener.shown(cut)
+        self.trails.shown(cut, self._clock.time())
         while self._oldest and self._oldest[0][0] <= cut.seq:
             _, firsts = self._oldest.popleft()
             lags = {source: max(0.0, self._clock.time() - first) for source, first in firsts.items()}

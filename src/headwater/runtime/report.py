@@ -70,4 +70,5 @@ def told(now: RunSnapshot) -> dict[str, Any]:
         "not_built": {name: without_secrets(why) for name, why in now.not_built.items()},
         "global": list(now.missing),
         "torn": list(now.torn),
+        "moments": [as_builtins(moment) for moment in now.moments],
     }

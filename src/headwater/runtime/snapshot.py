@@ -109,6 +109,33 @@ class ChangeNow:
 
 
 @dataclass(frozen=True)
+class LegNow:
+    """A batch (lo, hi] of a view on its way: the oldest commit in it (`first`, at `source`; 0 if not known), when it
+    was numbered, begun and handed on; `asking` is the time of all its `questions`. Times are seconds since 1970."""
+
+    view: str
+    lo: int
+    hi: int
+    source: str
+    first: float
+    numbered: float
+    begun: float
+    computed: float
+    questions: int
+    asking: float
+
+
+@dataclass(frozen=True)
+class MomentNow:
+    """A cut, and what it waited for: of its `batches` those that were computed last, the last one first."""
+
+    cut: int
+    at: float
+    batches: int
+    legs: Sequence[LegNow]
+
+
+@dataclass(frozen=True)
 class Counts:
     """What has passed so far. `batches` are cuts; `computed` are batches of single views, `retries` those that could
     not be computed at first; `bytes` are of questions and answers."""
@@ -155,5 +182,7 @@ class RunSnapshot:
     missing: Sequence[Mapping[str, object]]
     """Global transactions that lack parts."""
     torn: Sequence[str]
+    moments: Sequence[MomentNow] = ()
+    """What the newest cuts waited for, oldest first."""
     merging_seconds: float = 0.0
     """Time the merge processes spent deciding."""

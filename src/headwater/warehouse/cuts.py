@@ -14,6 +14,7 @@ refused: the one that does not know the newest record, or whose lease has a lowe
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -143,6 +144,20 @@ class _Known:
     fence: int
 
 
+def _commit(version: int) -> str:
+    """The file that makes a version of the log."""
+    return f"{FOLDER}/_delta_log/{version:020}.json"
+
+
+def _told(commit: bytes) -> Cut | None:
+    """The cut that a commit made visible; None if it only tidied up."""
+    for line in commit.splitlines():
+        info = json.loads(line).get("commitInfo", {}) if b'"commitInfo"' in line else {}
+        if _METADATA in info:
+            return read_cut(info[_METADATA])
+    return None
+
+
 class CutLog:
     """The sequence of cut records of one warehouse."""
 
@@ -150,6 +165,8 @@ class CutLog:
         self._storage = storage
         self._delta: DeltaTable | None = None
         self._known: _Known | None = None
+        self._glanced: tuple[int, Cut] | None = None
+        """The version that was last seen, and the newest cut at it."""
 
     def newest(self) -> Cut:
         """The newest cut; cut 0 before anything was maintained."""
@@ -157,14 +174,33 @@ class CutLog:
         if table is None:
             return Cut()
         table.update_incremental()
-        return self._look(table).newest
+        known = self._look(table)
+        self._glanced = (known.version, known.newest)
+        return known.newest
+
+    def glance(self) -> Cut:
+        """The newest cut, for who looks many times a second: told by the log's own files that came since, where the
+        warehouse is a folder. A log that was tidied meanwhile is only seen by `newest`, so ask that now and then."""
+        if self._glanced is None or not self._storage.local:
+            return self.newest()
+        version, cut = self._glanced
+        while (text := self._storage.get(_commit(version + 1))) is not None:
+            version, cut = version + 1, _told(text) or cut
+        self._glanced = (version, cut)
+        return cut
+
+    def moved(self) -> bool:
+        """Whether there is something newer than what was last seen: one look for a file, where that is cheap. False
+        where it is not known."""
+        known = self._glanced
+        return known is not None and self._storage.local and os.path.exists(self._storage.path(_commit(known[0] + 1)))
 
     def unchanged(self) -> bool:
         """Whether it can be seen, without reading, that nothing was appended since the last look. In a folder it can,
         as long as the log after that look is not old enough to be cleaned up."""
         if self._known is None or not self._storage.local:
             return False
-        return not os.path.exists(self._storage.path(f"{FOLDER}/_delta_log/{self._known.version + 1:020}.json"))
+        return not os.path.exists(self._storage.path(_commit(self._known.version + 1)))
 
     def fence(self) -> int:
         """The highest number of a lease seen here."""
@@ -285,6 +321,8 @@ class CutLog:
         table = self._table()
         if table is None:
             return []
+        if self._glanced is not None and self._glanced[0] > table.version():
+            table.update_incremental()  # a glance reads past it
         answer = QueryBuilder().register("cuts", table).execute(sql).read_all()
         rows: list[dict[str, Any]] = pa.table(answer).to_pylist()
         return rows

@@ -20,7 +20,8 @@ KEPT = 100
 
 @dataclass(frozen=True)
 class Verdict:
-    """A view compared with its sources as of exactly transaction `seq`. `problem` says what else was wrong."""
+    """A view compared with its sources as of exactly transaction `seq`. `problem` says what else was wrong;
+    `missing` and `extra` are the first rows that should be in the view and are not, and that are and should not."""
 
     view: str
     seq: int
@@ -29,6 +30,8 @@ class Verdict:
     rows: int
     differing: int = 0
     problem: str = ""
+    missing: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
 
 
 def record_verdicts(storage: Storage, verdicts: Sequence[Verdict]) -> None:

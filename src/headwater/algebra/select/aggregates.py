@@ -30,7 +30,7 @@ _DEVIATIONS = {
     "var_samp": "var_samp",
     "var_pop": "var_pop",
 }
-_KNOWN = frozenset(
+SETTLED = frozenset(
     (
         *("count", "sum", "avg", "min", "max", "mean", "count_if", "try_sum", "try_avg", *_DEVIATIONS),
         *("bool_and", "bool_or", "every", "some", "bit_and", "bit_or", "bit_xor", "any_value", "min_by", "max_by"),
@@ -55,7 +55,7 @@ def settled(c: Context, node: Expression) -> Expression:
             "write MIN(x), MAX(x), MIN_BY(x, y) or MAX_BY(x, y)",
             node,
         )
-    if word not in _KNOWN:
+    if word not in SETTLED:
         raise c.parsed.error(
             f"cannot maintain the aggregate {word}(): what it makes of the same rows is not always the same",
             "use it when you read the view",

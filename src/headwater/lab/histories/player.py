@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,13 +63,17 @@ class Played:
         return [s for s in self.seen if not s.right]
 
 
-def play(script: Script, factory: Factory) -> Played:
-    """All steps; raises UsageError where a step is impossible."""
-    return _Player(script, factory).run()
+def play(script: Script, factory: Factory, watch: Watch | None = None) -> Played:
+    """All steps; raises UsageError where a step is impossible. `watch` is shown the player after each step, and after
+    each of the things that 'the rest happens' stands for, with words for it."""
+    return Player(script, factory, watch).run()
+
+
+Watch = Callable[["Player", str], None]
 
 
 @dataclass
-class _Flying:
+class Flying:
     """A message under way."""
 
     sender: Node
@@ -78,7 +82,7 @@ class _Flying:
 
 
 @dataclass
-class _Waiting:
+class Asked:
     """A question that has reached its source. `read` are rows it has read already, with the counts they had."""
 
     asker: Node
@@ -86,19 +90,20 @@ class _Waiting:
     read: dict[TableName, dict[Row, int]] = field(default_factory=dict)
 
 
-class _Player:
+class Player:
     """One play. A step of kind K is done by the method _K, which gets what the step says."""
 
-    def __init__(self, script: Script, factory: Factory) -> None:
+    def __init__(self, script: Script, factory: Factory, watch: Watch | None = None) -> None:
         world = script.world
+        self._watch = watch or (lambda player, said: None)
         self.script = script
         self.strategy = factory(world.setting())
         self.history = History(world.columns, world.views, world.initial, world.content)
         self.played = Played(self.history)
         self.views = dict(world.content)
         self.now = 0.0
-        self.flying: list[_Flying] = []
-        self.waiting: list[_Waiting] = []
+        self.flying: list[Flying] = []
+        self.waiting: list[Asked] = []
         self.databases = {
             s: SourceDatabase(s, {t: b for t, b in world.initial.items() if t.source == s}) for s in world.sources
         }
@@ -113,6 +118,7 @@ class _Player:
             self.now += 1
             wrong = getattr(self, f"_{step.kind}")(step, **step.said) or ""
             self.played.seen.append(Seen(step, dict(self.views), not wrong, wrong))
+            self._watch(self, step.text)
         self.history.end = self.now
         return self.played
 
@@ -133,7 +139,7 @@ class _Player:
         self.played.names[update.label] = name
         self.history.transactions.append(update)
         for node in self.strategy.notified(source):
-            self.flying.append(_Flying(source, node, update))
+            self.flying.append(Flying(source, node, update))
 
     def _arrives(self, step: ScriptStep, name: str, node: str) -> None:
         self._deliver(self._flying_update(step, name, node))
@@ -173,9 +179,13 @@ class _Player:
         states, idle = len(self.history.states), 0
         for _ in range(100_000):
             if self.flying:
-                self._deliver(self.flying[0])
+                message = self.flying[0]
+                self._deliver(message)
+                self._watch(self, f"{_name(message.body, self.played.names)} arrives at {message.receiver}")
             elif self.waiting:
-                self._answered(self.waiting[0])
+                asked = self.waiting[0]
+                self._answered(asked)
+                self._watch(self, f"{asked.ask.source} answers {_about(asked.ask.about, self.played.names)}")
             elif self.alarms and idle < IDLE:
                 idle = idle + 1 if states == len(self.history.states) else 0
                 states = len(self.history.states)
@@ -215,7 +225,7 @@ class _Player:
             raise self._error(step, f"{name} has not happened", f"there are: {', '.join(self.labels) or 'none'}")
         return self.labels[name]
 
-    def _flying_update(self, step: ScriptStep, name: str, node: str) -> _Flying:
+    def _flying_update(self, step: ScriptStep, name: str, node: str) -> Flying:
         label = self._label(step, name)
         for message in self.flying:
             body = message.body
@@ -223,7 +233,7 @@ class _Player:
                 return message
         raise self._error(step, f"{name} is not under way", self._under_way())
 
-    def _question(self, step: ScriptStep, source: str, name: str) -> _Waiting:
+    def _question(self, step: ScriptStep, source: str, name: str) -> Asked:
         label = self._label(step, name)
         for waiting in self.waiting:
             if waiting.ask.source == source and (label in waiting.ask.about or not waiting.ask.about):
@@ -242,20 +252,20 @@ class _Player:
     def _error(self, step: ScriptStep, what: str, fix: str = "") -> UsageError:
         return UsageError(f"{self.script.file}:{step.line}: {step.text}: {what}", fix)
 
-    def _answered(self, waiting: _Waiting) -> None:
+    def _answered(self, waiting: Asked) -> None:
         self.waiting.remove(waiting)
         ask = waiting.ask
         value = ask.question.evaluate(ReadCommitted(self.databases[ask.source], waiting.read))
-        self.flying.append(_Flying(ask.source, waiting.asker, Answer(ask.source, ask.ticket, value, ask.about)))
+        self.flying.append(Flying(ask.source, waiting.asker, Answer(ask.source, ask.ticket, value, ask.about)))
 
-    def _deliver(self, message: _Flying) -> None:
+    def _deliver(self, message: Flying) -> None:
         self.flying.remove(message)
         self._log(message, self.now)
         process = self.strategy.processes.get(message.receiver)
         if process is not None:
             self._do(message.receiver, process.receive(message.sender, message.body, self.now))
 
-    def _log(self, message: _Flying, arrived: float | None) -> None:
+    def _log(self, message: Flying, arrived: float | None) -> None:
         body = message.body
         kind, about = kind_of(body), getattr(body, "about", ())
         if isinstance(body, Update):
@@ -270,13 +280,13 @@ class _Player:
                 self.history.messages.append(
                     Message(self.now, self.now, node, effect.source, "question", size, effect.about)
                 )
-                self.waiting.append(_Waiting(node, effect))
+                self.waiting.append(Asked(node, effect))
             elif isinstance(effect, Commit):
                 self.history.states.append(State(self.now, effect.changes, effect.covers))
                 for view, change in effect.changes:
                     self.views[view] = self.views[view] + change
             elif isinstance(effect, Send):
-                self.flying.append(_Flying(node, effect.to, effect.body))
+                self.flying.append(Flying(node, effect.to, effect.body))
             elif isinstance(effect, Work):
                 self.history.local_joins += effect.joins
             else:

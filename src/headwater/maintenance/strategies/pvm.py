@@ -79,6 +79,10 @@ class CommitOrder(Protocol):
         """Its effect is known. Returns what is to be committed now, in this order."""
         ...
 
+    def queued(self) -> list[tuple[Stamped, bool]]:
+        """What waits for its turn to be committed, in that order, and whether its effect is known."""
+        ...
+
 
 @dataclass(frozen=True)
 class AtOnce:
@@ -89,6 +93,9 @@ class AtOnce:
 
     def handled(self, stamped: Stamped, change: Bag) -> list[tuple[Stamped, Bag]]:
         return [(stamped, change)]
+
+    def queued(self) -> list[tuple[Stamped, bool]]:
+        return []
 
 
 class Pvm:
@@ -105,6 +112,10 @@ class Pvm:
         self._order, self._share = order, share
         self._clock = 0
         self._threads = Threads()
+
+    @property
+    def commit_queue(self) -> list[tuple[Stamped, bool]]:
+        return self._order.queued()
 
     def start(self) -> Effects:
         return ()

@@ -48,3 +48,7 @@ class InOrder:
             stamp, effects = released
             ready.append((self._waiting.pop(stamp), effects[self._VIEW]))
         return ready
+
+    def queued(self) -> list[tuple[Stamped, bool]]:
+        known = zip(self._queue.batches, self._queue.finished, strict=True)
+        return [(self._waiting[stamp], done) for stamp, done in known]

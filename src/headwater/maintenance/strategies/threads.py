@@ -47,6 +47,11 @@ class Threads:
         self._waiting: dict[int, _Waiting] = {}
         self.running = 0
 
+    @property
+    def under_way(self) -> tuple[tuple[Label, ...], ...]:
+        """Which updates those that wait for an answer are about, each once."""
+        return tuple(dict.fromkeys(waiting.about for waiting in self._waiting.values()))
+
     def start(self, change: ViewChange, about: tuple[Label, ...], done: Done) -> list[Effect]:
         self.running += 1
         return self._resume(change, None, about, done)

@@ -8,10 +8,11 @@ import { Travel } from "./parts/travel.js";
 import { Query } from "./parts/query.js";
 import { Freshness } from "./parts/freshness.js";
 import { Trust } from "./parts/trust.js";
+import { Lab } from "./parts/lab.js";
 
 const PARTS = [
   ["overview", "Overview", Overview], ["map", "Map", Flow], ["painting", "Painting", Painting],
-  ["travel", "Time travel", Travel], ["query", "Query", Query], ["freshness", "Freshness", Freshness], ["trust", "Trust", Trust],
+  ["travel", "Time travel", Travel], ["query", "Query", Query], ["freshness", "Freshness", Freshness], ["trust", "Trust", Trust], ["lab", "Lab", Lab],
 ];
 
 const Mark = () => html`<svg viewBox="0 0 32 32" fill="none" stroke="var(--accent)" stroke-width="2.8" stroke-linecap="round" aria-hidden="true"><path d="M4 6c10 0 9 10 18 10h7"/><path d="M4 16h25"/><path d="M4 26c10 0 9-10 18-10"/></svg>`;
@@ -39,6 +40,7 @@ function App() {
     const tab = document.querySelector(".parts [aria-current]");
     if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
   }, [key, Boolean(state.live)]);
+  useEffect(() => { if (state.live) performance.mark("headwater-content"); }, [Boolean(state.live)]); // for bench/page_cost.py
   useEffect(() => {
     if (first.current) { first.current = false; return; }
     scrollTo(0, 0);
@@ -58,4 +60,6 @@ function App() {
   </div>`;
 }
 
-render(html`<${App} />`, document.getElementById("page"));
+const page = document.getElementById("page");
+page.replaceChildren(); // what was there to be seen before this ran
+render(html`<${App} />`, page);

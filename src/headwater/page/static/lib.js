@@ -69,6 +69,19 @@ export function useData(path, key = "") {
   return state;
 }
 
+// What the page was told to do, as it goes on; `start` returns an error that can be shown, or nothing.
+export function useWork() {
+  const [work, set] = useState({ now: null, done: [], may_apply: false });
+  useEffect(() => {
+    const source = new EventSource("/api/work/events");
+    source.addEventListener("work", (event) => set(JSON.parse(event.data)));
+    return () => source.close();
+  }, []);
+  const start = (wanted) => ask("/api/work", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(wanted) }).then((r) => r.json()).then((told) => { set(told); return null; }, (error) => error);
+  const stop = () => ask("/api/work", { method: "DELETE" }).then(() => null, (error) => error);
+  return [work, start, stop];
+}
+
 export const Dot = ({ grade }) => html`<span class=${`dot ${grade}`} aria-hidden="true"></span>`;
 export const Word = ({ of }) => html`<span class=${`word ${of.grade}`}>${of.word}</span>`;
 export const Failure = ({ error }) => (error ? html`<div class="error" role="alert"><p>${error.error}</p>${error.fix && html`<p>${error.fix}</p>`}</div>` : null);

@@ -242,7 +242,7 @@ def reference() -> str:
     lines = [
         "# Settings",
         "",
-        "Everything that headwater.toml may say beside its sources, which the README shows. `${NAME}` in any value is",
+        "Everything that headwater.toml may say beside its sources (reference/sources.md). `${NAME}` in any value is",
         "that environment variable. Made from `runtime/project/settings.py`.",
     ]
     for section in SECTIONS:

@@ -54,6 +54,8 @@ class Job:
     written: Written | None = None
     done: bool = False
     retry_at: float = 0.0
+    begun: float = 0.0
+    """When it was first tried, seconds since 1970."""
 
 
 @dataclass(eq=False)
@@ -126,6 +128,7 @@ class Finished:
     manager: ViewManager
     batch: Batch
     written: Written | None
+    begun: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -275,6 +278,7 @@ class Managers:
         beside = tuple(m.view for m in self._all.values() if m is not manager and not base.isdisjoint(m.view.plan.base))
         views = tuple(p.view for p in manager.parents)
         work = BatchWork(manager.view, views, job.batch, unwritten, beside, _is_behind(manager, job))
+        job.begun = job.begun or self._clock.time()
         job.future = self._pool.submit(compute, work)
         return 1
 
@@ -381,7 +385,7 @@ class Managers:
             manager.jobs.remove(job)
             manager.through = Seq(max(manager.through, job.batch.hi))
             manager.since = manager.refreshed = self._clock.time()
-            yield Finished(manager, job.batch, job.written)
+            yield Finished(manager, job.batch, job.written, job.begun)
 
     def backlog(self, sources: Mapping[str, Sequence[str]]) -> dict[str, int]:
         """Per source, the transactions that even the fastest of its views has not begun with."""
