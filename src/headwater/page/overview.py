@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.model.names import SourceName, ViewName
+from headwater.model.names import CLOCK, SourceName, ViewName
 from headwater.page.look import Now
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.secrets import without_secrets
@@ -31,7 +31,7 @@ def overview(now: Now, config: Config) -> dict[str, Any]:
     """Everything that the page shows at a glance."""
     verdicts, told = newest_of_each(now.verdicts), now.by_view
     views = {name: _health(now, config, name, verdicts.get(name), told.get(name, {})) for name in now.cut.views}
-    sources = {name: source_health(name, now.told_of_source(name)) for name in config.sources}
+    sources = {name: source_health(name, now.told_of_source(name)) for name in (*config.sources, *_chains(now, config))}
     cut, run = now.cut, now.running
     return {
         "project": config.folder.name,
@@ -45,6 +45,11 @@ def overview(now: Now, config: Config) -> dict[str, Any]:
         "sources": [_source(now, config, name, health) for name, health in sources.items()],
         "views": [_view(now, config, name, health, told.get(name, {})) for name, health in views.items()],
     }
+
+
+def _chains(now: Now, config: Config) -> list[SourceName]:
+    """What views read that no section of headwater.toml names: chains of agents."""
+    return sorted({s for state in now.cut.views.values() for s in state.sources} - {*config.sources, CLOCK})
 
 
 def findings(now: Now, healths: list[Health]) -> list[Finding]:
@@ -103,7 +108,7 @@ def _source(now: Now, config: Config, name: SourceName, health: Health) -> dict[
     told = now.told_of_source(name) or {}
     return {
         "name": name,
-        "kind": config.sources[name].url.partition(":")[0],
+        "kind": config.sources[name].url.partition(":")[0] if name in config.sources else "chain",
         "word": health.word,
         "grade": health.grade.name.lower(),
         "since": told.get("since"),

@@ -84,7 +84,13 @@ class SourceCatalog:
 
     def _chain_spec(self, chain: Chain) -> SourceSpec:
         tables = {m.table: self.described(m.source)[m.table] for m in chain.members}
-        return chain_spec(chain.typed(tables), [self.spec(m.source) for m in chain.members])
+        members = [self.spec(m.source) for m in chain.members]
+        if len({spec.url for spec in members}) < len(members):
+            raise ConfigError(
+                f"view {chain.view} goes along a chain in which one agent stands twice",
+                "each of its sources needs an agent of its own; or write maintenance = 'wave'",
+            )
+        return chain_spec(chain.typed(tables), members)
 
     def chains_through(self, sources: Iterable[SourceName]) -> list[SourceName]:
         """The chains that one of these sources is a member of."""
