@@ -8,9 +8,10 @@ import shutil
 import signal
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -43,23 +44,46 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve", help="Start an earlier demo's PostgreSQL again, with a little life in it.")
     ] = False,
+    stay: Annotated[bool, typer.Option("--stay", help="Leave the live page open at the end, until Ctrl-C.")] = False,
     as_json: Json = False,
 ) -> None:
     """Watch it work: three real databases, concurrent writers, three views, verified at the end.
 
     Starts a PostgreSQL (from its wheel) and two SQLite files, loads three views over them, applies a few thousand
     transactions while the views are maintained, verifies every view against its sources and says what to look at
-    next. Takes about a minute, needs no services, and stays inside its own folder.
+    next. Its live page is open meanwhile, at the address that is printed. Takes about a minute, needs no services, and
+    stays inside its own folder.
     """
     folder = folder.absolute()
     with _terminable(), _claimed(folder, fresh=not serve):
         if serve:
             _serve(folder)
         else:
-            _play(folder, seconds, as_json)
+            with ExitStack() as beside:
+                _play(folder, seconds, as_json, beside)
+                if stay:
+                    _stay()
 
 
-def _play(folder: Path, seconds: float, as_json: bool) -> None:
+def _stay() -> None:
+    messages().print("\nthe page stays open; Ctrl-C ends it")
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+
+
+def _show_page(folder: Path, beside: ExitStack) -> None:
+    """The live page, while the demo goes on; a machine on which none can be opened has a demo without."""
+    from headwater.cli.beside import page_beside
+
+    try:
+        address = beside.enter_context(page_beside(folder, "127.0.0.1", 0))
+    except HeadwaterError as error:
+        messages().print(f"[dim]{error.what}[/]")
+        return
+    messages().print(f"[bold]watch it live[/]: {address}")
+
+
+def _play(folder: Path, seconds: float, as_json: bool, beside: ExitStack) -> None:
     from headwater.api import open_warehouse
     from headwater.cli.demo.postgres import Postgres
     from headwater.cli.demo.world import fill, write_project
@@ -79,6 +103,8 @@ def _play(folder: Path, seconds: float, as_json: bool) -> None:
             warehouse.setup()
         with _said("Spark, and the plans of three views", as_json):
             warehouse.plans()
+        if not as_json:
+            _show_page(folder, beside)
         with interruptible():
             played = _maintain(warehouse, folder, server.url("shop"), seconds, as_json)
             checked = _verify(warehouse, as_json)
