@@ -88,7 +88,7 @@ def test_without_tls_only_on_this_machine(tmp_path: Path) -> None:
     settings.write_text('[sources.a]\nurl = "agent://a"\n')
     with pytest.raises(ConfigError, match="no hub"):
         load_config(tmp_path)
-    settings.write_text('[sources.a]\nurl = "agent://a"\nquestions = "chain"\n[hub]\n')
+    settings.write_text('[sources.a]\nurl = "agent://a"\nquestions = "never"\n[hub]\n')
     with pytest.raises(UnknownName, match="questions"):
         load_config(tmp_path)
     join(tmp_path / "x", Invitation("x", "http://hub.example:7437", "t"), "sqlite:///x.db", "")

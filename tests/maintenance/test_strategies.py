@@ -58,7 +58,7 @@ from headwater.storage import Storage
 from .histories import Scenario, Table, Transaction, Wanted, scenario, smallest
 from .oracle import Maintained, Memory, Played, Run, Witness, bag_of, batches, changelog, difference, evaluated, played
 
-APART = tuple(name for name, method in METHODS.items() if method.apart)
+APART = tuple(name for name, method in METHODS.items() if method.apart and not method.chained)
 ALL = (*APART, "tid")
 
 

@@ -17,16 +17,17 @@ from headwater.model.names import TableName
 from headwater.model.source import UNFIT
 from headwater.sources.postgres import life, log_limit
 from headwater.sources.postgres.catalog import PgTable
-from headwater.sources.postgres.connection import Connection, ConnectionPool
+from headwater.sources.postgres.connection import MOVED, Connection, ConnectionPool
 from headwater.sources.postgres.csv import Misfit, misfit_advice, read_csv, read_csv_with_misfits, shortened
 from headwater.sources.postgres.identity import KnownTables, may_have_moved
 from headwater.sources.postgres.log import Log
 from headwater.sources.postgres.snapshot import Snapshot
 from headwater.sources.postgres.sql import AsOf, key_of
 
-_PATIENCE = 10.0
-"""For how many seconds a table that is altered while it is read is read anew. A TRUNCATE alters it, too, so a job that
-empties and fills a table again and again must not look like an outage."""
+_TRIES, _PATIENCE = 4, 10.0
+"""How often a table is read anew whose catalog may have changed while it was read; and for how many seconds one is that
+was altered for certain. A TRUNCATE alters it, too: a job that empties and fills a table again and again must not look
+like an outage."""
 
 READ = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
 READ_ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -48,6 +49,18 @@ class ByLog(Exception):
     """The log tells changes of these tables, which one statement cannot wait for."""
 
 
+class _Again:
+    """Whether to read anew."""
+
+    def __init__(self) -> None:
+        self._tries, self._until = 0, time.monotonic() + _PATIENCE
+
+    def helps(self, error: psycopg.Error) -> bool:
+        self._tries += 1
+        moved = error.sqlstate == MOVED and time.monotonic() < self._until
+        return may_have_moved(error) and (moved or self._tries < _TRIES)
+
+
 class Reader:
     def __init__(self, connections: ConnectionPool, known: KnownTables, log_limit: int | None = None) -> None:
         self._connections, self._log_limit = connections, log_limit
@@ -63,13 +76,13 @@ class Reader:
 
     def anew(self, names: Sequence[TableName], work: Callable[[Connection], T]) -> T:
         """The work, done again if the tables turn out to be in another shape than they were taken for."""
-        until = time.monotonic() + _PATIENCE
+        again = _Again()
         while True:
             with self._connections.borrow() as connection:
                 try:
                     return work(connection)
                 except psycopg.Error as error:
-                    if time.monotonic() > until or not may_have_moved(error):
+                    if not again.helps(error):
                         raise
                     self.known.forget(names)
 
@@ -82,7 +95,7 @@ class Reader:
         """As `anew`, but given out as it comes: what tells that a table moved comes before its first row. `named` are
         the tables and the columns of each that are read. How a table is captured may change while a reader lives, so
         it is looked at with everything else that the statement is made for: with each attempt."""
-        until = time.monotonic() + _PATIENCE
+        again = _Again()
         while True:
             given = False
             with self._connections.borrow() as connection:
@@ -102,7 +115,7 @@ class Reader:
                         given = True
                     connection.execute("COMMIT")
                 except psycopg.Error as error:
-                    if given or time.monotonic() > until or not may_have_moved(error):
+                    if given or not again.helps(error):
                         raise
                     self.known.forget(list(named))
                     continue
