@@ -101,6 +101,7 @@ def test_a_view_that_is_shown_too_far_is_caught(folder: Path, monkeypatch: pytes
     assert caught(folder)
 
 
+@pytest.mark.soak
 def test_bounds_that_are_lost_when_families_unite_are_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def join(self: Family, other: Family) -> None:
         self.bounds = sorted(set(self.bounds) & set(other.bounds))

@@ -97,6 +97,7 @@ def of_nothing(name: str) -> list[tuple[Any, ...]]:
     return NOTHING.get(name, NOTHING["sums" if name.startswith("sums") else "alone"])
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_nothing_then_something_then_nothing(tmp_path: Path, spark: SparkSession) -> None:
     project = Project(tmp_path / "project")

@@ -125,6 +125,7 @@ def test_deaths_cost_time_and_nothing_else(project: Project, run: Run) -> None:
     assert json.loads(run.said().strip().splitlines()[-1])["event"] == "stopped"
 
 
+@pytest.mark.soak
 @pytest.mark.postgres
 def test_ctrl_c_does_not_wait_for_a_source_that_hangs(tmp_path: Path, postgres: PostgresServer) -> None:
     url = postgres.create_database("hangs")

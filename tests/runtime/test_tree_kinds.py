@@ -131,6 +131,7 @@ def test_every_kind_is_maintained(tmp_path: Path, spark: SparkSession) -> None:
     assert not [(v.view, v.missing, v.extra) for v in warehouse.verify(some, at=earlier) if not v.ok]
 
 
+@pytest.mark.soak
 def test_two_rows_where_one_is_allowed_halt_the_view_until_they_are_corrected(
     tmp_path: Path, spark: SparkSession
 ) -> None:

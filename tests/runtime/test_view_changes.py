@@ -110,6 +110,7 @@ def test_a_batch_is_one_job_of_as_many_tasks_as_there_are_cores(tmp_path: Path, 
     assert Consistency.CONVERGENCE in judged(warehouse, "v")
 
 
+@pytest.mark.soak
 def test_at_postgresql_each_algorithm_keeps_its_level(
     tmp_path: Path, postgres: PostgresServer, spark: SparkSession
 ) -> None:
