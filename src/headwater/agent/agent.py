@@ -231,9 +231,12 @@ class Agent:
                 self._started.clear()
             except SourceRefused as error:
                 self._refuse(error)
-            except HeadwaterError as error:
+            except SourceUnavailable as error:
                 log.info("chains: %s", error.what)
                 self._stopping.wait(1.0)
+            except HeadwaterError as error:
+                self._say(f"{error.what}; {error.fix}")
+                self._stopping.wait(30.0)
         if adapters is not None:
             adapters.close()
 

@@ -87,8 +87,13 @@ class AgentChains:
         return epoch
 
     def _member(self, epoch: ChainEpoch) -> Member:
-        from headwater.chain.member import Member
-
+        try:
+            from headwater.chain.member import Member
+        except ImportError as error:
+            raise UsageError(
+                f"this agent cannot take part in a chain: {error.name} is not installed",
+                "pip install 'headwater[agent]' beside the database, and start it again",
+            ) from error
         place = epoch.agents.index(self._name)
         windows = windows_of(self._book, epoch.chain, place, epoch.options[place], self._adapters)
         return Member(epoch, place, windows, self._sender(epoch))

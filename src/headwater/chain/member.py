@@ -24,12 +24,11 @@ from headwater.maintenance.strategies.contract import WAREHOUSE, Answer, Ask, Ef
 from headwater.maintenance.strategies.pinned_source import PinnedSource, chain_setting
 from headwater.maintenance.strategies.pull_push import Backward, Forward, PullPushSource, PullRequest
 from headwater.maintenance.strategies.pure_push import PushedBatch, PushedCut, PushSource
-from headwater.model.chain import ChainEpoch
+from headwater.model.chain import PURE_PUSH, ChainEpoch
 from headwater.model.errors import HeadwaterError
 
 log = logging.getLogger(__name__)
 
-PURE_PUSH, PULL_PUSH = "pure-push", "pull-push"
 AHEAD = 100
 """So many windows with changes a member keeps that nobody has let go; then the next one grows instead."""
 

@@ -26,10 +26,8 @@ from headwater.maintenance.strategies.pull_push import PullPushWarehouse, Reques
 from headwater.maintenance.strategies.pure_push import PushWarehouse, UpdateView
 from headwater.maintenance.strategies.tagged_source import Applied
 from headwater.model import errors
-from headwater.model.chain import ChainEpoch
+from headwater.model.chain import PURE_PUSH, ChainEpoch
 from headwater.model.errors import HeadwaterError
-
-PURE_PUSH, PULL_PUSH = "pure-push", "pull-push"
 
 Clock = Callable[[], float]
 SendLetter = Callable[[Letter], None]

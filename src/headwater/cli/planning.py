@@ -263,11 +263,12 @@ def _relations(
 def _maintained(view: ViewDefinition) -> str:
     """Who maintains it, what that can give and what it asks."""
     from headwater.algebra.methods import METHODS, WAVE
+    from headwater.model.chain import PURE_PUSH
     from headwater.runtime.project.about import maintained_by
 
     if view.chain is not None:
         n = len(view.chain.members)
-        messages = 2 * n if view.chain.how == "pull-push" else n * n
+        messages = n * n if view.chain.how == PURE_PUSH else 2 * n
         return f"{maintained_by(view)}: strong at most; {messages} messages a window, between agents"
     if view.maintenance == WAVE:
         return ""

@@ -21,6 +21,8 @@ from headwater.model.schema import Column, TableSchema
 
 ROWS = "rows"
 """The only table of a chain."""
+PURE_PUSH = "pure-push"
+"""The algorithm whose members begin windows by themselves; any other is asked for them."""
 
 
 @dataclass(frozen=True)
