@@ -176,7 +176,7 @@ _FREE = {
     "schedule": "`'10 minutes'`, or five fields of cron, of `'periodic'`",
     "groups": "a whole number: how many groups of tables `'equal'` and `'frequency'` make",
     "parallel": "a whole number: how many updates at once, of the algorithms that work in parallel",
-    "window": "a span of time such as `'10 s'`: how often agents pass their updates on, of the algorithms that go along chains",
+    "window": "a span of time such as `'10 s'`: how often agents pass their updates on, along chains",
 }
 
 
