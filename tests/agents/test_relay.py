@@ -109,3 +109,17 @@ def test_doors_of_chains_want_what_opens_them(hub: HubHere) -> None:
     assert post("/agents/a1/letters", token, b"x" * (65 << 20), Chain="chain_v", Epoch="5", To="b") == 413
     assert post("/agents/a1/box", token, b"nonsense") == 400
     assert post("/chains/chain_v/box", secret, Epoch="5") == 204
+
+
+def test_who_waits_at_the_end_of_a_line_that_was_cut_takes_nothing(relay: Relay) -> None:
+    async def played() -> tuple[Letter | None, Letter | None]:
+        stale = asyncio.create_task(relay.for_agent("agent-b", 2))
+        await asyncio.sleep(0.05)
+        present = asyncio.create_task(relay.for_agent("agent-b", 2))
+        await asyncio.sleep(0.05)
+        relay.from_agent("agent-a", letter("b"))
+        return await stale, await present
+
+    stale, present = asyncio.run(played())
+    assert stale is None
+    assert present is not None

@@ -43,6 +43,8 @@ class Box:
     letters: deque[Letter] = field(default_factory=deque)
     bytes: int = 0
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: int = 0
+    """How often somebody has asked for a letter."""
 
     def put(self, letter: Letter) -> bool:
         """Whether it was not there yet."""
@@ -125,6 +127,9 @@ class Relay:
         return list(self._of(chain, None).members.values())
 
     async def _next(self, box: Box, seconds: float) -> Letter | None:
+        """Whoever asks last gets it: one who asked before may wait at the end of a line that was cut."""
+        box.asked += 1
+        mine = box.asked
         letter = box.take()
         if letter is None and seconds > 0:
             box.arrived.clear()
@@ -132,7 +137,7 @@ class Relay:
                 await asyncio.wait_for(box.arrived.wait(), seconds)
             except TimeoutError:
                 return None
-            letter = box.take()
+            letter = box.take() if mine == box.asked else None
         return letter
 
     def _box(self, owner: str) -> Box:
