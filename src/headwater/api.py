@@ -32,7 +32,6 @@ from headwater.runtime.reading.log import transactions
 from headwater.runtime.reading.moments import At
 from headwater.runtime.reading.resolve import settled_views
 from headwater.runtime.reading.sessions import Session
-from headwater.runtime.reading.status import Status, take_status
 from headwater.runtime.reading.values import text
 from headwater.sources.agent.adapter import AgentSource
 from headwater.storage import Storage
@@ -50,6 +49,7 @@ if TYPE_CHECKING:  # Spark and the parser are imported by those who use them: re
     from headwater.runtime.engine import Engine
     from headwater.runtime.progress import Progress
     from headwater.runtime.project.plan import ViewPlan
+    from headwater.runtime.reading.status import Status
     from headwater.runtime.reading.verify import Verification
 
 
@@ -317,6 +317,13 @@ class Warehouse:
         """`where`: only rows whose columns have these values; they are looked up by key."""
         return self._session(self.cut(), at).rows(view, limit, where)
 
+    @contextmanager
+    def scan(self, view: str, at: At = None) -> Iterator[pa.RecordBatchReader]:
+        """All rows of a view as Arrow batches, in no particular order, as they are read: for views that are larger
+        than memory, and for whoever needs no order. Its files are kept from clean-up meanwhile."""
+        with self.session(at) as session:
+            yield session.scan(view)
+
     def columns(self, view: str) -> pa.Schema:
         """The columns of a view and their types."""
         return self._session(self.cut(), None).columns(view)
@@ -344,6 +351,8 @@ class Warehouse:
     def status(self, rows: bool = False) -> Status:
         """How far sources, views and the warehouse are; connects to the sources, starts no JVM. `rows` says to count
         the rows of large views too."""
+        from headwater.runtime.reading.status import take_status
+
         return take_status(self.project, rows)
 
     def verify(

@@ -11,6 +11,7 @@ from headwater.model.changelog import COUNT, SEQ
 from headwater.model.errors import LeaseLost, WarehouseError
 from headwater.model.names import Seq, ViewName
 from headwater.storage import Storage, folder_name
+from headwater.warehouse.contents import Shelf
 from headwater.warehouse.cuts import Cut
 from headwater.warehouse.lock import Lock
 from headwater.warehouse.publishing import publish_view, published_cut
@@ -32,7 +33,7 @@ def written(storage: Storage, seq: int, *values: int, count: int = 1) -> DataFil
 
 
 def held(storage: Storage, version: int, seq: int = 99) -> list[int]:
-    found: list[int] = read_view(storage, Pinned(FOLDER, version, Seq(seq))).column("x").to_pylist()
+    found: list[int] = read_view(Shelf(storage), Pinned(FOLDER, version, Seq(seq))).column("x").to_pylist()
     return found
 
 

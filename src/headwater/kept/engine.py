@@ -120,6 +120,16 @@ def matched(rows: pa.Table, keys: pa.Table) -> tuple[pa.Array, pa.Array]:
     return found.column("i_").combine_chunks(), found.column("j_").combine_chunks()
 
 
+def first_of_equals(rows: pa.Table, counts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Of rows that are equal, NULLs alike, the place of the first, and what their counts come to."""
+    names = [f"c{i}" for i in range(rows.num_columns)]
+    given = rows.rename_columns(names).append_column("i_", pa.array(np.arange(rows.num_rows)))
+    by = f" GROUP BY {', '.join(names)}" if names else ""
+    with speaking(rows_=given.append_column("n_", counts)) as here:
+        found = here.sql(f"SELECT min(i_) AS i, CAST(sum(n_) AS BIGINT) AS n FROM rows_{by}").to_arrow_table()
+    return found.column("i"), found.column("n")
+
+
 def ordered(rows: pa.Table, order: Sequence[tuple[str, bool, bool]]) -> pa.Array:
     """The places of the rows in an order: (column, descending, NULLs first) each."""
     names = {name: f"c{i}" for i, name in enumerate(rows.column_names)}

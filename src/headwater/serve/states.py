@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from headwater.model.changelog import COUNT, SEQ
-from headwater.model.consistency import Level
 from headwater.model.errors import HistoryGone
 from headwater.model.names import ViewName
 from headwater.runtime.project.project import Project
@@ -31,7 +30,6 @@ from headwater.serve.batches import Batches, Computed, Found
 from headwater.serve.engines import Engines, Folded, Key, Wanted
 from headwater.serve.pins import Pins
 from headwater.serve.statements import Query
-from headwater.warehouse.contents import Shelf
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.delta import open_table
 from headwater.warehouse.layout import log_folder
@@ -56,17 +54,13 @@ class Reading:
     views: Mapping[ViewName, Pinned]
     catalogued: bool
 
-    def shown(self, name: ViewName) -> bool:
-        """Whether a view can be scanned as it stands: one that only converges is folded."""
-        return self.cut.views[name].level != Level.CONVERGENT.value
-
 
 class States:
     """All that connections share, for any number of threads."""
 
     def __init__(self, project: Project, memory: str = "1GB") -> None:
         self._project, self._engines, self._pins = project, Engines(memory), Pins(project.storage)
-        self._shelf, self._lookups = Shelf(project.storage), Lookups()
+        self._shelf, self._lookups = project.shelf, Lookups()
         self._looking, self._lock = threading.Lock(), threading.Lock()
         self._newest: tuple[float, Cut] | None = None
         self._schemas: dict[str, pa.Schema] = {}
@@ -140,7 +134,7 @@ class States:
         ((name, view),) = reading.views.items()
         schema = self._columns(view.folder, view.version)
         columns = plain.shown(_without(schema))
-        if not columns or not reading.shown(name):
+        if not columns or view.folded:
             return None
         keys = plain.keys(schema, values, oids)
         if keys is None or (keys and not self._lookups.often(view.folder, tuple(sorted(keys)))):
@@ -164,15 +158,15 @@ class States:
         key: Key = (folders, *((name, v.folder, v.version, v.seq) for name, v in reading.views.items()))
         lent = self._engines.idle(key)
         if lent is None:
-            views = {str(name): self._known(reading, name, view) for name, view in reading.views.items()}
+            views = {str(name): self._known(view) for name, view in reading.views.items()}
             known = {str(n): self.schema(reading.cut, n) for n in reading.cut.views} if reading.catalogued else None
             lent = self._engines.lend(Wanted(key, views, known))
         return Computed(lent.connection, sql, partial(self._engines.give_back, lent))
 
-    def _known(self, reading: Reading, name: ViewName, view: Pinned) -> State | Folded:
+    def _known(self, view: Pinned) -> State | Folded:
         schema = self._columns(view.folder, view.version)
         contents = self._shelf.contents(view.folder, view.version)
-        if reading.shown(name) and not contents.many_back and len(schema) > 2:
+        if not view.folded and not contents.many_back and len(schema) > 2:
             # a connection that waits for the next reader keeps nothing in memory: contents are looked for when it reads
             return State(schema, int(view.seq), partial(self._shelf.contents, view.folder, view.version))
         paths, system = [file.path for file in contents.files], self._project.storage.filesystem

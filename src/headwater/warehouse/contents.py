@@ -11,22 +11,26 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from headwater.kept.files import FilesKept
 from headwater.model.changelog import COUNT, SEQ
 from headwater.storage import Storage
 from headwater.warehouse.delta import open_table
+
+if TYPE_CHECKING:
+    from headwater.kept.files import FilesKept
 
 SMALL_ROWS = 20_000
 """A file with fewer rows is read once and kept in memory."""
 MOST_ROWS = 2_000_000
 """So many rows of small files are kept, and of versions made of them; what was asked for longest ago goes first."""
-MOST_BACK = 20_000
+MOST_BACK = 200_000
 """With more rows taken back than that, a state is folded and not read past them."""
 VERSIONS = 256
 
@@ -48,9 +52,9 @@ class Contents:
     """One version of a changelog: `ones` are large files in which each row counts once, up to transaction `through`;
     `rest` are the other large ones."""
 
+    storage: Storage
     schema: pa.Schema
     files: tuple[File, ...]
-    kept: FilesKept
     ones: ds.Dataset
     through: int
     rest: ds.Dataset
@@ -60,6 +64,13 @@ class Contents:
     @property
     def many_back(self) -> bool:
         return bool(self.back.num_rows > MOST_BACK)
+
+    @cached_property
+    def kept(self) -> FilesKept:
+        """The large files, as who looks rows up has them."""
+        from headwater.kept.files import FilesKept  # brings an engine along: a view may be read without one
+
+        return FilesKept(self.storage, self.schema, self.large_paths())
 
     def large_paths(self) -> list[str]:
         return [file.path for file in self.files if file.small is None]
@@ -111,9 +122,9 @@ class Shelf:
         files = tuple(self._file(path, schema) for path in paths)
         large = [file for file in files if file.small is None]
         return Contents(
+            self._storage,
             schema,
             files,
-            FilesKept(self._storage, schema, [file.path for file in large]),
             self._dataset(schema, [file.path for file in large if file.through is not None]),
             max((file.through for file in large if file.through is not None), default=0),
             self._dataset(schema, [file.path for file in large if file.through is None]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from headwater.kept.engine import can_hash, hash_of
 from headwater.model.changelog import COUNT, SEQ
 from headwater.warehouse.contents import Contents
-from headwater.warehouse.state import comparable
 
 log = logging.getLogger(__name__)
+
+_Row = tuple[object, ...]
 
 OFTEN = 3
 MOST_FOUND = 5_000
@@ -106,8 +107,23 @@ def _folded(rows: pa.Table) -> pa.Table:
     shown = rows.drop_columns([COUNT])
     if all(count == 1 for count in counts):
         return shown
-    places, totals = dict[tuple[object, ...], int](), Counter[tuple[object, ...]]()
-    for at, (row, count) in enumerate(zip(comparable(shown), counts, strict=True)):
+    places, totals = dict[_Row, int](), Counter[_Row]()
+    for at, (row, count) in enumerate(zip(_comparable_rows(shown), counts, strict=True)):
         places.setdefault(row, at)
         totals[row] += count
     return shown.take(pa.array([places[row] for row, count in totals.items() for _ in range(count)], pa.int64()))
+
+
+def _comparable_rows(rows: pa.Table) -> Iterator[_Row]:
+    """Rows as values that can be counted: NaN equals itself; lists and the like by what they look like."""
+    made = [[_comparable(value) for value in column.to_pylist()] for column in rows.columns]
+    return zip(*made, strict=True) if made else iter([()] * rows.num_rows)
+
+
+_NAN = object()
+
+
+def _comparable(value: object) -> object:
+    if isinstance(value, float):
+        return _NAN if value != value else value
+    return repr(value) if isinstance(value, (list, dict)) else value

@@ -1,7 +1,10 @@
-"""Reading views at one cut, without a JVM: the fold as SQL, run by deltalake's own engine.
+"""Reading views at one cut, without a JVM.
 
 state(s) = SELECT columns, sum(count) AS n FROM log WHERE seq <= s GROUP BY columns HAVING n > 0
 rows(s)  = every row of the state, n times
+
+One view is scanned (`state.py`): that costs what its files cost. SQL over several is the fold as SQL, run by the engine
+that deltalake has.
 """
 
 from __future__ import annotations
@@ -10,13 +13,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import QueryBuilder
 
 from headwater.model.changelog import COUNT, SEQ, visible
 from headwater.model.errors import UsageError
 from headwater.model.names import Seq, ViewName
 from headwater.storage import Storage
+from headwater.warehouse.contents import Shelf
 from headwater.warehouse.delta import open_table
+from headwater.warehouse.state import State
+
+Order = tuple[tuple[str, bool, bool], ...]
+"""(column, descending, NULLs first) each."""
 
 
 @dataclass(frozen=True)
@@ -26,21 +35,46 @@ class Pinned:
     folder: str
     version: int
     seq: Seq
-    order: tuple[tuple[str, bool, bool], ...] = ()
-    """The order in which rows are shown, before all columns decide: (column, descending, NULLs first) each."""
+    order: Order = ()
+    """The order in which rows are shown, before all columns decide."""
+    folded: bool = False
+    """Its log may count a row less than zero times for a while (a convergent view), so it is read by folding it."""
 
 
-def read_view(storage: Storage, view: Pinned, limit: int | None = None) -> pa.Table:
+def scan_view(shelf: Shelf, view: Pinned) -> pa.RecordBatchReader:
+    """The rows of one view, duplicates repeated, in no particular order, as they are read."""
+    contents = shelf.contents(view.folder, view.version)
+    state = State(contents.schema, int(view.seq), lambda: contents)
+    names = state.schema.names
+    if view.folded or contents.many_back or not names:
+        return run_sql(contents.storage, {ViewName("it"): view}, 'SELECT * FROM "it"').to_reader()
+    return pa.RecordBatchReader.from_batches(state.schema, state.rows(names))
+
+
+def read_view(shelf: Shelf, view: Pinned, limit: int | None = None) -> pa.Table:
     """The rows of one view, duplicates repeated, in the view's own order and then by all columns; the first `limit`
     of them."""
-    columns = len(open_table(storage, view.folder, view.version).schema().fields) - 2
-    said = [
-        f"{identifier(name)} {'DESC' if down else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
-        for name, down, first in view.order
-    ]
-    order = f" ORDER BY {', '.join([*said, *(str(n + 1) for n in range(columns))])}" if columns else ""
-    some = "" if limit is None else f" LIMIT {int(limit)}"
-    return run_sql(storage, {ViewName("it"): view}, f'SELECT * FROM "it"{order}{some}')
+    return in_order(scan_view(shelf, view).read_all(), view.order, limit)
+
+
+def in_order(rows: pa.Table, order: Order, limit: int | None = None) -> pa.Table:
+    """In that order, and then by all columns, NULLs last."""
+    said = {name: (down, first) for name, down, first in reversed(order)}
+    keys = [*dict.fromkeys(name for name, _, _ in order), *(n for n in rows.column_names if n not in said)]
+    by = [(name, *said.get(name, (False, False))) for name in keys]
+    if all(_arrow_sorts(rows.schema.field(name).type, down, first) for name, down, first in by):
+        places = pc.sort_indices(rows, [(name, "descending" if down else "ascending") for name, down, _ in by])
+    else:
+        from headwater.kept.engine import ordered  # an engine of its own is started only where it is needed
+
+        places = ordered(rows, by)
+    return rows.take(places if limit is None else places.slice(0, limit))
+
+
+def _arrow_sorts(kind: pa.DataType, down: bool, nulls_first: bool) -> bool:
+    """Arrow has NULLs last, and NaN last even in descending order; lists and the like it does not sort."""
+    odd = pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or (down and pa.types.is_floating(kind))
+    return not nulls_first and not odd
 
 
 def columns_of(storage: Storage, view: Pinned) -> pa.Schema:
@@ -51,7 +85,6 @@ def columns_of(storage: Storage, view: Pinned) -> pa.Schema:
 def find_rows(storage: Storage, view: Pinned, where: Mapping[str, object], limit: int | None = None) -> pa.Table:
     """Those rows whose columns have these values, in the same order. They are looked up, not looked for: the first time
     that a large view is asked by some columns, an index of it is made."""
-    from headwater.kept.engine import ordered
     from headwater.kept.files import FilesKept  # an engine of its own is started only where rows are looked up
 
     table = open_table(storage, view.folder, view.version)
@@ -59,9 +92,7 @@ def find_rows(storage: Storage, view: Pinned, where: Mapping[str, object], limit
     keys = pa.table({name: pa.array([value], schema.field(name).type) for name, value in where.items()})
     paths = [storage.path(f"{view.folder}/{uri.rsplit('/', 1)[1]}") for uri in table.file_uris()]
     rows = visible(FilesKept(storage, schema, paths, int(view.seq)).found(list(where), keys))
-    order = [*view.order, *((name, False, False) for name in rows.column_names)]
-    found = rows.take(ordered(rows, order))
-    return found if limit is None else found.slice(0, limit)
+    return in_order(rows, view.order, limit)
 
 
 def run_sql(

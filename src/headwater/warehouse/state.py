@@ -4,14 +4,14 @@
               − entries with count < 0 and seq <= s
 
 A row that was never taken back needs no fold: it goes through as it stands in its file, so reading a view costs what
-reading its files costs. Of a row that was, as many copies are passed over as were taken back; whichever copies, they
-are the same. Columns and conditions on rows may be applied to both sides alike, because the state of a complete or
-strong view has no row less than zero times. (A convergent view may for a while; it is folded.)
+reading its files costs. Which rows those are, one column tells: a row whose value there is no value of anything taken
+back is no row taken back. The few others are folded together at the end. Columns and conditions on rows may be applied
+to both sides alike, because the state of a complete or strong view has no row less than zero times. (A convergent view
+may for a while; it is folded.)
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,10 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from headwater.model.changelog import COUNT, SEQ
+from headwater.model.changelog import COUNT, SEQ, consolidate, visible
 from headwater.warehouse.contents import Contents
-
-_Row = tuple[object, ...]
 
 
 class State(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
@@ -53,17 +51,18 @@ class State(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         some = pc.field(SEQ) <= self._seq
         if condition is not None:
             some = some & condition
-        back = Back(_read(contents.back, [*columns, COUNT], some)) if contents.back.num_rows else None
+        back = Back(_read(contents.back, [*columns, COUNT], some))
         added = some & (pc.field(COUNT) > 0)
         ones = condition if contents.through <= self._seq else some
         for source in contents.large(ones=True):
             for batch in source.scanner(columns=list(columns), filter=ones).to_batches():
                 if batch.num_rows:
-                    yield batch if back is None else back.passed(batch)
+                    yield back.left_alone(batch)
         for source in (*contents.large(ones=False), ds.InMemoryDataset(contents.small)):
             for batch in source.scanner(columns=[*columns, COUNT], filter=added).to_batches():
                 if batch.num_rows:
-                    yield _shown(batch if back is None else back.passed(batch))
+                    yield _shown(back.left_alone(batch))
+        yield from back.rest()
 
 
 def _read(rows: pa.Table, columns: Sequence[str], condition: ds.Expression) -> pa.Table:
@@ -80,61 +79,56 @@ def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class Back:
-    """What was taken back and not met yet."""
+    """What was taken back: `left_alone` passes on what it cannot concern, `rest` is the fold of all else."""
 
     def __init__(self, rows: pa.Table) -> None:
-        self._left = Counter[_Row]()
-        for row, count in zip(comparable(rows.drop_columns([COUNT])), rows.column(COUNT).to_pylist(), strict=True):
-            self._left[row] -= count
-        kinds = [(len(pc.unique(rows.column(n))), n) for n in rows.column_names if n != COUNT and _plain(rows, n)]
-        self._by = max(kinds)[1] if kinds else None
+        self._touched = [rows] if rows.num_rows else []
+        telling = [(len(pc.unique(rows.column(n))), n) for n in rows.column_names if n != COUNT and _plain(rows, n)]
+        self._by = max(telling)[1] if telling and rows.num_rows else None
         self._values = pc.unique(rows.column(self._by)) if self._by else None
 
-    def passed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, its counts less what is taken back of its rows; without counts each is one."""
-        if not self._left:
+    def left_alone(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that were never taken back; without counts each is one."""
+        if not self._touched:
             return batch
-        near = np.arange(batch.num_rows)
-        if self._by:
-            near = np.flatnonzero(pc.is_in(batch.column(self._by), self._values).to_numpy(zero_copy_only=False))
-        if not len(near):
+        if self._by is None:
+            self._touch(batch)
+            return batch.slice(0, 0)
+        near = pc.is_in(batch.column(self._by), self._values)
+        if not near.true_count:
             return batch
-        at = batch.schema.get_field_index(COUNT)
-        ones = np.ones(batch.num_rows, np.int64)
-        counts = ones if at < 0 else batch.column(at).to_numpy(zero_copy_only=False).copy()
-        names = [n for n in batch.schema.names if n != COUNT]
-        few = batch.select(names).take(pa.array(near))
-        for place, row in zip(near, comparable(few), strict=True):
-            left = self._left.get(row)
-            if left:
-                met = min(left, int(counts[place]))
-                counts[place] -= met
-                if met == left:
-                    del self._left[row]
-                    if not self._left:
-                        break
-                else:
-                    self._left[row] = left - met
-        kept = batch if at < 0 else batch.set_column(at, COUNT, pa.array(counts))
-        return kept.filter(pa.array(counts > 0))
+        self._touch(batch.filter(near))
+        return batch.filter(pc.invert(near))
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Of the others, those that are left."""
+        if self._touched:
+            yield from visible(folded(pa.concat_tables(self._touched))).to_batches()
+
+    def _touch(self, batch: pa.RecordBatch) -> None:
+        rows = pa.Table.from_batches([batch])
+        if COUNT not in rows.column_names:
+            rows = rows.append_column(COUNT, pa.array(np.ones(rows.num_rows, np.int64)))
+        self._touched.append(rows)
+
+
+def folded(rows: pa.Table) -> pa.Table:
+    """Equal rows once, with their counts together. Rows without columns are all equal."""
+    if all(_exact(field.type) for field in rows.schema):
+        return consolidate(rows)
+    from headwater.kept.engine import first_of_equals  # an engine of its own is started only where it is needed
+
+    places, counts = first_of_equals(rows.drop_columns([COUNT]), rows.column(COUNT))
+    at = rows.schema.get_field_index(COUNT)
+    return rows.take(places).set_column(at, COUNT, counts)
+
+
+def _exact(kind: pa.DataType) -> bool:
+    """Whether equal values are the same bytes. Floats have two zeros; lists and the like Arrow does not group."""
+    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
 
 
 def _plain(rows: pa.Table, name: str) -> bool:
-    """Whether values can be told apart by `is_in` as rows are by `comparable`."""
+    """Whether values can be told apart by `is_in`."""
     kind = rows.schema.field(name).type
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date(kind))
-
-
-def comparable(rows: pa.Table | pa.RecordBatch) -> Iterator[_Row]:
-    """Rows as values that can be counted: NaN equals itself; lists and the like by what they look like."""
-    made = [[_comparable(value) for value in column.to_pylist()] for column in rows.columns]
-    return zip(*made, strict=True) if made else iter([()] * rows.num_rows)
-
-
-_NAN = object()
-
-
-def _comparable(value: object) -> object:
-    if isinstance(value, float):
-        return _NAN if value != value else value
-    return repr(value) if isinstance(value, (list, dict)) else value

@@ -10,6 +10,7 @@ from headwater.runtime.project.catalog import SourceCatalog, define_views
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.ownership import owned
 from headwater.storage import Storage
+from headwater.warehouse.contents import Shelf
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.format import check_format, claim, identity_of
 
@@ -26,6 +27,7 @@ class Project:
         self.config = owned(config, identity_of(self.storage), self.storage)
         self.cuts = CutLog(self.storage)
         self.catalog = SourceCatalog(self.config, self.open_hub)
+        self.shelf = Shelf(self.storage)
         self._hub: OpenHub | None = None
         self._views: dict[ViewName, ViewDefinition] | None = None
 

@@ -64,4 +64,5 @@ def settled_views(cut: Cut, names: Iterable[ViewName]) -> Mapping[ViewName, Pinn
 
 
 def _pinned(state: ViewState, seq: Seq) -> Pinned:
-    return Pinned(log_folder(state.folder), state.version, seq, state.order)
+    converges = state.level == Level.CONVERGENT.value
+    return Pinned(log_folder(state.folder), state.version, seq, state.order, folded=converges)

@@ -22,7 +22,7 @@ from headwater.runtime.reading.mentions import mentioned, occurring
 from headwater.runtime.reading.moments import At, cut_by, parse_at, state_in
 from headwater.runtime.reading.resolve import pinned_views
 from headwater.warehouse.cuts import Cut
-from headwater.warehouse.reading import Pinned, columns_of, find_rows, read_view, run_sql
+from headwater.warehouse.reading import Pinned, columns_of, find_rows, read_view, run_sql, scan_view
 
 if TYPE_CHECKING:  # Spark is imported by those who use it: reading must answer at once
     from pyspark.sql import DataFrame, SparkSession
@@ -68,8 +68,13 @@ class Session:
         those with these values, which are looked up."""
         (pinned,) = self.resolved([view]).values()
         if not where:
-            return read_view(self._project.storage, pinned, limit)
+            return read_view(self._project.shelf, pinned, limit)
         return find_rows(self._project.storage, pinned, where, limit)
+
+    def scan(self, view: str) -> pa.RecordBatchReader:
+        """A view's rows in no particular order, as they are read: the cheapest way to all of them."""
+        (pinned,) = self.resolved([view]).values()
+        return scan_view(self._project.shelf, pinned)
 
     def columns(self, view: str) -> pa.Schema:
         (pinned,) = self.pinned([view]).values()
