@@ -33,8 +33,9 @@ _KEYS = 1000
 _ROWS = 20_000
 """Per batch."""
 
-Changed = Callable[[MariaTable, Sequence[MariaColumn]], Iterator[pa.Table]]
-"""Of a table's columns: what is to be added to what the snapshot shows, with COUNT."""
+Changed = Callable[[MariaTable, Sequence[MariaColumn], Sequence[str]], Iterator[pa.Table]]
+"""Of a table's columns: what is to be added to what the snapshot shows, with COUNT. Rows that do not meet the given
+conditions, in SQL, may be left out."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,12 @@ class Answering:
         columns = [table.columns[name] for name in _read(question)]
         keys = [fitted(values, table.columns[c]) for c, values in zip(question.key, question.keys.columns, strict=True)]
         told = [ORDINAL, *question.columns, COUNT]
-        for found in self.changed(table, columns):
+        sought = list(_sought(table, question.key, keys))
+        if not sought:
+            return
+        for found in self.changed(table, columns, sought if len(sought) == 1 else ()):
             yield from self._told(_numbered(found, question, keys), question.conditions, told, table)
-        for where in _sought(table, question.key, keys):
+        for where in sought:
             for found in self._selected(table, columns, [where, *_pushed(table, question.conditions)]):
                 yield from self._told(_numbered(found, question, keys), question.conditions, told, table)
 
@@ -61,9 +65,10 @@ class Answering:
         by = chunk.bounds[:1]
         every = dict.fromkeys([*names, *(c.column for c in conditions), *by])
         columns = [table.columns[name] for name in every]
-        for found in self.changed(table, columns):
+        where = [_bounded(chunk), *_pushed(table, conditions)]
+        for found in self.changed(table, columns, where):
             yield from self._told(_within(found, chunk), conditions, [*names, COUNT], table)
-        for found in self._selected(table, columns, [_bounded(chunk), *_pushed(table, conditions)]):
+        for found in self._selected(table, columns, where):
             yield from self._told(found, conditions, [*names, COUNT], table)
 
     def _selected(self, table: MariaTable, columns: Sequence[MariaColumn], where: Sequence[str]) -> Iterator[pa.Table]:

@@ -58,7 +58,7 @@ class Snapshot:
     def _answering(self) -> Answering:
         return Answering(self.connection, {name: table for name, (table, _) in self.tables.items()}, self._changed)
 
-    def _changed(self, table: MariaTable, columns: Sequence[MariaColumn]) -> Iterator[pa.Table]:
+    def _changed(self, table: MariaTable, columns: Sequence[MariaColumn], where: Sequence[str]) -> Iterator[pa.Table]:
         """What lies between the position and the snapshot."""
         low, high = sorted((self.at, self.place))
         if low == high:
