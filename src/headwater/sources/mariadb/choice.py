@@ -62,8 +62,11 @@ class ChosenSource:
 
     def _logged(self) -> bool:
         """Whether this project is captured by the log."""
-        with self._pool.borrow() as connection:
-            noted = books.read(connection, self._spec)
+        try:
+            with self._pool.borrow() as connection:
+                noted = books.read(connection, self._spec)
+        except SourceRefused:  # who may not read a table is not told whether it is there
+            return False
         return noted is not None and noted.floor is not None
 
     def _why_not_the_log(self) -> SourceRefused | None:

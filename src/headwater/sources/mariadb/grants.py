@@ -20,7 +20,7 @@ NO_LOG = (
     "the server keeps no log of changes (log_bin is off), and without it changes cannot be seen",
     "in the server's my.cnf, under [mariadb]:\n    log_bin = bin\n    server_id = 1\n    binlog_format = ROW\n"
     "    binlog_row_image = FULL\n    binlog_row_metadata = FULL\n    binlog_expire_logs_seconds = 604800\n"
-    "  and restart it",
+    '  and restart it; or let triggers do it: capture = "triggers" in [sources.…] of headwater.toml',
 )
 
 

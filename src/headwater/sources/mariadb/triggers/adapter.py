@@ -120,10 +120,8 @@ class TriggerSource:
         for table in tables:
             if table not in there:
                 raise UnknownName("table", table.table, (t.table for t in there), f"at source {self.name}")
-        lines = capture.steps(connection, self._spec, tables, there)
-        if lines:
-            needs.check(connection, self.name, tables, there)
-        return lines, there
+        needs.check(connection, self.name, tables, there)
+        return capture.steps(connection, self._spec, tables, there), there
 
     def release(self, keep: Sequence[TableName]) -> list[str]:
         with self._pool.borrow() as connection:

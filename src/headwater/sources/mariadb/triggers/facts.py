@@ -22,10 +22,10 @@ from headwater.sources.mariadb.connection import Connection, quoted, rows
 from headwater.sources.mariadb.triggers.layout import changes_of
 
 _STORED = "SELECT NAME, TABLE_ID FROM information_schema.INNODB_SYS_TABLES WHERE NAME LIKE %s OR NAME LIKE %s"
-_PATHS = """
-SELECT HEX(CONCAT(CONVERT(DATABASE() USING filename), '/', CONVERT(%s USING filename))),
-    HEX(CONCAT(CONVERT(DATABASE() USING filename), '/', CONVERT(%s USING filename)))
-"""
+_NAMES = (
+    "SELECT HEX(CONVERT(DATABASE() USING filename)), HEX(CONVERT(%s USING filename)), HEX(CONVERT(%s USING filename))"
+)
+"""As InnoDB spells them: those of files."""
 _MADE = """
 SELECT DATE_FORMAT(CREATE_TIME, '%%Y-%%m-%%d %%H:%%i:%%s') FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s
@@ -56,6 +56,8 @@ class Facts:
         """Why what is there now cannot be relied on; empty if it can."""
         if not now.made:
             return "the table is gone"
+        if not now.stored:
+            return "the server does not say where it is stored"
         there = dict(now.triggers)
         for name, created in self.triggers:
             if name not in there:
@@ -77,8 +79,9 @@ def touch(connection: Connection, table: str) -> None:
 
 
 def facts(connection: Connection, table: str) -> Facts:
-    hexes = rows(connection, _PATHS, [table, changes_of(table)])[0]
-    paths = [bytes.fromhex(path).decode("ascii") for path in hexes]
+    (names,) = rows(connection, _NAMES, [table, changes_of(table)])
+    database, *tables = (bytes.fromhex(name).decode("ascii") for name in names)
+    paths = [f"{database}/{name}" for name in tables]
     likes = [path.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%") for path in paths]
     there = rows(connection, _STORED, [f"{likes[0]}%", likes[1]])
     stored, kept = (sorted(int(n) for name, n in there if name.partition("#")[0] == path) for path in paths)

@@ -33,7 +33,8 @@ from headwater.sources.mariadb.triggers.layout import (
 from headwater.sources.mariadb.triggers.rounds import RoundPosition
 
 SETUP = "run 'headwater setup', then 'headwater apply' loads the views over it again"
-_NO_SUCH_TABLE = 1146
+_NOT_THERE = (1146, 1142)
+"""Who may not read a table is not told whether it is there; `needs.py` says which right is missing."""
 _READ = f"""
 SELECT 0, generation, '', 0, '' FROM {CAPTURE}
 UNION ALL SELECT 1, owner, label, floor, '' FROM {PROJECTS}
@@ -81,8 +82,8 @@ def read(connection: Connection, spec: SourceSpec) -> Notes | None:
     """None if there is no capture."""
     try:
         found = rows(connection, _READ, [spec.owner])
-    except pymysql.ProgrammingError as error:
-        if error.args[0] == _NO_SUCH_TABLE:
+    except (pymysql.ProgrammingError, pymysql.OperationalError) as error:
+        if error.args[0] in _NOT_THERE:
             return None
         raise
     generations, owners, captured, mine, gaps = ([row[1:] for row in found if row[0] == n] for n in range(5))
