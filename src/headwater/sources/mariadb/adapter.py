@@ -133,7 +133,7 @@ class MariadbSource:
             absent = books.missing(connection)
             if books.META in absent or any(kind == "anew" for _, kind in steps):
                 books.drop(connection)
-                absent = list(books.CREATE)
+                absent = books.missing(connection)
             now = self._now(connection, "")
             books.create(connection, absent)
             books.own(connection, self._spec, [t.table for t in tables], now)

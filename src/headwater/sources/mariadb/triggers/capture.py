@@ -72,10 +72,7 @@ def install(
     notes = notes_of.read(connection, spec)
     if notes is None:
         drop_all(connection)
-        notes_of.create(connection, CREATE)
-        notes_of.create(connection, [TAGGED])
-    else:
-        notes_of.create(connection, notes_of.missing(connection))
+    notes_of.create(connection, notes_of.missing(connection))
     tables = notes.tables if notes else {}
     names = dict.fromkeys(wanted)
     new = [t for t in names if t.table not in tables or tables[t.table].broken(facts(connection, t.table))]

@@ -3,7 +3,7 @@ paste."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from headwater.model.errors import SourceRefused
 from headwater.model.names import TableName
@@ -27,6 +27,9 @@ def check(
     name, _, host = str(user).rpartition("@")
     to, held = f"'{name}'@'{host}'", rights(connection)
     lacking, statements = list[str](), list[str]()
+    if not _trusted(connection, held["*"]):
+        lacking.append("the server keeps a log, and lets only trusted users create triggers then")
+        statements.append("SET GLOBAL log_bin_trust_function_creators = 1;")
     if "PROCESS" not in held["*"]:
         lacking.append("the user may not see when a table was truncated")
         statements.append(f"GRANT PROCESS ON *.* TO {to};")
@@ -44,6 +47,16 @@ def check(
     if statements:
         listed = "\n".join(f"    {statement}" for statement in dict.fromkeys(statements))
         raise SourceRefused(f"source {source}: {', '.join(lacking)}", f"run\n{listed}")
+
+
+def _trusted(connection: Connection, held: Set[str]) -> bool:
+    said = dict(
+        rows(
+            connection,
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'log_bin_trust_function_creators')",
+        )
+    )
+    return "SUPER" in held or said.get("log_bin") != "ON" or said.get("log_bin_trust_function_creators") == "ON"
 
 
 def refused_by_triggers(table: MariaTable) -> tuple[str, str] | None:
