@@ -73,9 +73,10 @@ def test_who_commits_late_is_told_late_whatever_his_ids(db: Bare) -> None:
     assert db.source.position() == middle, "nothing that is not committed counts"
     db.run("INSERT INTO t VALUES (7)")
     db.source.trim(middle)
+    db.source.position()  # a round whose changes have higher numbers than those that are still to come
     late.commit()
     poll = db.source.poll(middle, {t: ["id"]}, 100)
-    assert told(poll, t) == [{(7,): 1, (1,): 1, (6,): 1}]
+    assert told(poll, t) == [{(7,): 1}, {(1,): 1, (6,): 1}]
     assert scanned(db, t, ["id"], middle) == {(2,): 1, (4,): 1}
     assert scanned(db, t, ["id"], poll.end) == {(n,): 1 for n in (1, 2, 4, 6, 7)}
     with pytest.raises(PositionTrimmed):
@@ -132,6 +133,23 @@ def test_a_prepared_transaction_survives_a_crash_and_is_told_when_it_is_committe
         db.run("XA COMMIT 'x'")
         assert told(db.source.poll(later, {t: ["id"]}, 10), t) == [{(1,): 1}]
         assert told(db.source.poll(middle, {t: ["id"]}, 10), t) == [{(3,): 1}, {(1,): 1}]
+
+
+def test_two_who_poll_at_once_number_nothing_twice(db: Bare) -> None:
+    """Who waits for the other's round reads what is left by then, not what was there when he began to wait."""
+    t = db.captured("CREATE TABLE t (id int PRIMARY KEY)")
+    start, first, found = db.source.position(), db.connect(), list[Position]()
+    db.run("INSERT INTO t VALUES (1)")
+    rounds.lock(first)
+    last = rounds.number_within(first)
+    waiting = threading.Thread(target=lambda: found.append(db.source.position()))
+    waiting.start()
+    time.sleep(0.3)
+    assert not found, "he waits"
+    first.commit()
+    waiting.join()
+    assert [at.partition("@")[0] for at in found] == [str(last)]
+    assert told(db.source.poll(start, {t: ["id"]}, 10), t) == [{(1,): 1}]
 
 
 KILLED = """
