@@ -37,5 +37,5 @@ the histories of `test_mariadb.py`."""
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "mariadb" in item.keywords and getattr(item, "originalname", "") in LONG_AT_MARIADB:
+        if {"mariadb", "mysql"} & set(item.keywords) and getattr(item, "originalname", "") in LONG_AT_MARIADB:
             item.add_marker(pytest.mark.soak)

@@ -39,7 +39,7 @@ from headwater.model.source import Capture, Chunk, CommitTimes, JoinQuestion, Po
 from headwater.sources.mariadb import books, catalog, grants
 from headwater.sources.mariadb.books import Books
 from headwater.sources.mariadb.changes import wanted
-from headwater.sources.mariadb.connection import Connection, ConnectionPool, another_life, rows
+from headwater.sources.mariadb.connection import Connection, ConnectionPool, another_life, log_end, rows
 from headwater.sources.mariadb.known import KnownTables, captured
 from headwater.sources.mariadb.past import Reader, chunk_bounds, held
 from headwater.sources.mariadb.places import LogPosition, place_of
@@ -336,7 +336,7 @@ class MariadbSource:
         with self._reader.snapshot(LogPosition.parse(at), question.named()) as snapshot:
 
             def kind(table: TableName, column: str) -> pa.DataType:
-                return snapshot.tables[table][0].columns[column].type
+                return snapshot.tables[table].table.columns[column].type
 
             yield from one_by_one(question, snapshot.ask, kind)
 
@@ -360,11 +360,10 @@ class MariadbSource:
     # ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _log(self, connection: Connection) -> Log:
-        ((file, *_),) = rows(connection, "SHOW MASTER STATUS")
-        return Log(self._pool, self.name, place_of(file, 0)[0])
+        return Log(self._pool, self.name, place_of(log_end(connection)[0], 0)[0])
 
     def _now(self, connection: Connection, life: str) -> LogPosition:
-        ((file, offset, *_),) = rows(connection, "SHOW MASTER STATUS")
+        file, offset, *_ = log_end(connection)
         log, place = place_of(file, int(offset))
         with Log(self._pool, self.name, log).dump(place) as dump:
             return LogPosition(place, dump.head(), life)
