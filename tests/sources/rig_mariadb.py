@@ -1,5 +1,5 @@
-"""MariaDB and MySQL in the contract suite: one database per test on the server of the run. Texts fold case, as they do by
-default."""
+"""MariaDB and MySQL in the contract suite: one database per test on the server of the run. Texts fold case,
+as they do by default."""
 
 from __future__ import annotations
 

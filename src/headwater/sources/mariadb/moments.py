@@ -22,15 +22,17 @@ A row is known by its primary key, by code points: an update that changes the ke
 the order of the log does not matter, and nobody waits for anything.
 
 **Without a primary key** rows cannot be told apart, so the table must have no doubtful change at all. If that does not
-come about by itself within a few snapshots, its writers are held up for a moment (`still`): while a table is locked
-for reading, no transaction that changed it is being committed, so V holds all of those in the log, and `high` is exact.
+come about by itself within a few snapshots, one is opened while nobody is committing a change of the table: under LOCK
+TABLES, which waits for all transactions that changed it. The log's end, read under that lock, is then exact for this
+table. First the lock is asked for that lets writers pass while it waits (READ), then, for a second at most, the one
+that does not (WRITE); it is held for two statements.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -38,16 +40,17 @@ import pyarrow.compute as pc
 import pymysql
 
 from headwater.model.changelog import COUNT
-from headwater.model.errors import SourceUnavailable
+from headwater.model.errors import SourceRefused
 from headwater.model.names import TableName
 from headwater.sources.mariadb import gtids
 from headwater.sources.mariadb.catalog import MariaTable
-from headwater.sources.mariadb.connection import Connection, ConnectionPool, cut_off, dialect, quoted, rows
+from headwater.sources.mariadb.connection import Connection, ConnectionPool, cut_off, dialect, log_end, quoted, rows
 from headwater.sources.mariadb.gtids import Gtids
 from headwater.sources.mariadb.places import Place, place_of
 
 _LOCK_SECONDS = 1
 """For so long writers may be held up behind a lock that waits for a transaction to end: the least MySQL knows."""
+_WAITED = 1205
 _DENIED = frozenset({1044, 1142, 1227})
 
 
@@ -59,9 +62,20 @@ class Opened:
     """The log's name; empty if it was not said."""
     place: Place | None
     executed: Gtids | None
+    sure: Place | None = None
+    """Its exact place as far as locked tables are concerned."""
 
 
-def open_snapshot(connection: Connection) -> Opened:
+def open_snapshot(connection: Connection, locking: Connection | None = None) -> Opened:
+    """`locking` holds the lock of tables."""
+    opened = _opened(connection)
+    if locking is None:
+        return opened
+    file, offset, *_ = log_end(locking)
+    return replace(opened, sure=place_of(file, int(offset))[1])
+
+
+def _opened(connection: Connection) -> Opened:
     product = dialect(connection)
     known = None if product.knows_its_place else gtids.executed(connection)
     rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -110,30 +124,33 @@ def doubts(key: tuple[str, ...], changes: pa.Table) -> Doubts | None:
 
 
 @contextlib.contextmanager
-def still(pool: ConnectionPool, tables: Iterable[TableName]) -> Iterator[bool]:
-    """While no transaction that changed one of these tables is being committed, and none changes it. Whether that
-    could be had."""
+def still(pool: ConnectionPool, tables: Iterable[TableName], mode: str) -> Iterator[Connection | None]:
+    """While no transaction that changed one of these tables is being committed, and none changes it: the connection
+    that sees to it. None if there are no tables, or it could not be had."""
     names = sorted(quoted(table.table) for table in tables)
     if not names:
-        yield True
+        yield None
         return
     locking = pool.connect()
     try:
-        rows(locking, f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
-        try:
-            rows(locking, f"LOCK TABLES {', '.join(f'{name} READ' for name in names)}")
-        except pymysql.MySQLError as error:
-            if error.args[0] in _DENIED:
-                raise SourceUnavailable(
-                    f"{', '.join(names)} has no primary key and is written without a pause, so nobody can say which"
-                    " state a snapshot of it shows",
-                    f"give it one, or GRANT LOCK TABLES ON {quoted(pool.database)}.* TO {pool.user}, which holds its"
-                    " writers up for a moment",
-                ) from None
-            if error.args[0] != 1205:
-                raise
-            yield False
-            return
-        yield True
+        yield locking if _locked(locking, names, mode, pool) else None
     finally:
         cut_off(locking)
+
+
+def _locked(locking: Connection, names: Sequence[str], mode: str, pool: ConnectionPool) -> bool:
+    rows(locking, f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
+    try:
+        rows(locking, f"LOCK TABLES {', '.join(f'{name} {mode}' for name in names)}")
+    except pymysql.MySQLError as error:
+        if error.args[0] in _DENIED:
+            raise SourceRefused(
+                f"{', '.join(names)} has no primary key and is written without a pause, so nobody can say which"
+                " state a snapshot of it shows",
+                f"give it one, or GRANT LOCK TABLES ON {quoted(pool.database)}.* TO {pool.user}, which holds its"
+                " writers up for a moment",
+            ) from None
+        if error.args[0] != _WAITED:
+            raise
+        return False
+    return True

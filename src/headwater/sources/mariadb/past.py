@@ -36,7 +36,7 @@ from headwater.sources.mariadb.changes import answered
 from headwater.sources.mariadb.connection import Connection, ConnectionPool, another_life, quoted, rows, stream
 from headwater.sources.mariadb.images import Wanted
 from headwater.sources.mariadb.known import KnownTables, old_enough
-from headwater.sources.mariadb.moments import Doubts, open_snapshot, readable_key, still
+from headwater.sources.mariadb.moments import Doubts, Opened, open_snapshot, readable_key, still
 from headwater.sources.mariadb.moments import doubts as decided
 from headwater.sources.mariadb.places import LogPosition, Place
 from headwater.sources.mariadb.transactions import Log
@@ -47,9 +47,9 @@ _KEYS = 1000
 """Per statement."""
 _ROWS = 20_000
 """Per batch."""
-_TRIES = 12
-_UNDISTURBED = 6
-"""So many of them without holding anybody up."""
+_TRIES = 9
+_UNDISTURBED, _HELD_UP = 4, 5
+"""From then on tables that need it are locked for a moment; and from then on so that writers wait behind the lock."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -153,9 +153,10 @@ class Reader:
     def _begun(self, connection: Connection, at: LogPosition, tables: Mapping[TableName, Sequence[str]]) -> Snapshot:
         doubtful: frozenset[TableName] = frozenset()
         for n in range(_TRIES):
-            held_up = doubtful if n >= _UNDISTURBED else frozenset[TableName]()
-            with still(self._pool, held_up) as done:
-                found = self._tried(connection, at, tables, held_up if done else frozenset())
+            quiet = doubtful if n >= _UNDISTURBED else frozenset[TableName]()
+            with still(self._pool, quiet, "READ" if n < _HELD_UP else "WRITE") as locking:
+                opened = open_snapshot(connection, locking)
+            found = self._tried(connection, (opened, quiet), at, tables)
             if isinstance(found, Snapshot):
                 return found
             rows(connection, "ROLLBACK")
@@ -173,13 +174,13 @@ class Reader:
     def _tried(
         self,
         connection: Connection,
+        moment: tuple[Opened, frozenset[TableName]],
         at: LogPosition,
         tables: Mapping[TableName, Sequence[str]],
-        quiet: frozenset[TableName],
     ) -> Snapshot | frozenset[TableName]:
-        """A snapshot; or, if it can be used for nothing, the tables whose doubtful changes cannot be decided. Those
-        that are `quiet` nobody changes meanwhile."""
-        opened = open_snapshot(connection)
+        """What was opened, as a snapshot that knows its place; or, if it can be used for nothing, the tables whose
+        doubtful changes cannot be decided. Some tables may have been locked when it was opened."""
+        opened, quiet = moment
         books = held(bookkeeping.read(connection, self._spec), self._spec, at)
         for table in tables:
             self._touch(connection, table)
@@ -187,7 +188,7 @@ class Reader:
             raise another_life(self._spec.name, f"its log is called {opened.log} now")
         window = window_of(self._pool, books, self._spec.owner)
         with window.lock:
-            high = window.cover(Log(self._pool, self._spec.name, at.head.log), books, at, opened.place)
+            high = window.cover(Log(self._pool, self._spec.name, at.head.log), books, at, opened.place or opened.sure)
             low = opened.place or window.settled(opened.executed)
             window.write(self._pool, books)
             found = {
@@ -200,7 +201,8 @@ class Reader:
             told = _Told(window, at.place, low, low if opened.place is not None else high)
             seen, doubtful = {}, set()
             for name, known in found.items():
-                around = replace(told, low=told.high) if name in quiet else told
+                exact = opened.sure if name in quiet else None
+                around = replace(told, low=exact, high=exact) if exact is not None else told
                 one = self._seen(connection, known, tables[name], around)
                 if one is None:
                     doubtful.add(name)
@@ -222,7 +224,10 @@ class Reader:
         changed, doubts = [], None
         if told.window.touches(table.name.table, told.low, told.high):
             key = catalog.primary_key(connection, table.name)
-            if not key or key != table.key or not readable_key(table) or told.window.alters(told.low, told.high):
+            if key != table.key:
+                self._known.forget()
+                return None
+            if not readable_key(table) or told.window.alters(told.low, told.high):
                 return None
             doubts = decided(key, changes(key, told.low, told.high))
             if doubts is None:

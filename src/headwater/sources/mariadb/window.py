@@ -92,10 +92,10 @@ class LogWindow:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def cover(self, log: Log, books: Books, at: LogPosition, since: Place | None = None) -> Place:
-        """Have everything from a position to the present end of the log, or from a place if that is before it. Returns
+    def cover(self, log: Log, books: Books, at: LogPosition, also: Place | None = None) -> Place:
+        """Have everything from a position to the present end of the log, with a place that is also needed. Returns
         where the log ends."""
-        first = min(at.place, since or at.place)
+        first = min(at.place, also or at.place)
         new = self._start is None or first < self._start or self._size > _MOST_BYTES
         if new:
             self._begin(log, books, first)
@@ -109,7 +109,7 @@ class LogWindow:
         if self._heads.get(at.place.number) != at.head:
             raise another_life(log.source, "its log was begun anew")
         deadline = time.monotonic() + _PATIENCE
-        while self._end < at.place:  # the server sends only what it has written to disk for certain
+        while self._end < max(at.place, also or at.place):  # the server sends only what it has written to disk for certain
             if time.monotonic() > deadline:
                 raise another_life(log.source, f"its log does not have the place {at.text()}")
             time.sleep(0.005)
