@@ -44,7 +44,7 @@ class Gtids:
 
     def __contains__(self, name: object) -> bool:
         server, _, number = str(name).rpartition(":")
-        return bool(number) and self._holds(server, int(number), int(number))
+        return bool(server) and self._holds(server, int(number), int(number))
 
     def includes(self, other: Gtids) -> bool:
         return all(self._holds(server, *span) for server, spans in other.spans.items() for span in spans)

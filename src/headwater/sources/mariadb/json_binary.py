@@ -98,16 +98,17 @@ def double(value: float) -> str:
     if not text:
         return f"{minus}0.0"
     point = len(text) + exponent  # digits before the point
-    if -_PLAIN_BELOW < point <= 0:
+    if -_PLAIN < point <= 0:
         return f"{minus}0.{'0' * -point}{text}"
-    if 0 < point <= _PLAIN_ABOVE:
+    if 0 < point <= max(_PLAIN, len(text) - 1):
         whole, part = text[:point].ljust(point, "0"), text[point:]
         return f"{minus}{whole}.{part or '0'}"
     behind = f".{text[1:]}" if len(text) > 1 else ""
     return f"{minus}{text[0]}{behind}e{point - 1}"
 
 
-_PLAIN_BELOW, _PLAIN_ABOVE = 15, 15
+_PLAIN = 15
+"""Digits before the point, or zeros after it, that are written out."""
 
 
 def _opaque(kind: int, raw: bytes) -> str:

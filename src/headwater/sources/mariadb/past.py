@@ -318,7 +318,7 @@ def _pushed(table: MariaTable, conditions: Sequence[Condition]) -> list[str]:
 
 def _condition(column: MariaColumn, condition: Condition) -> str:
     kind, name, value = column.type, quoted(column.name), condition.value
-    if kind is None or pa.types.is_floating(kind) or column.base == "time":
+    if kind is None or pa.types.is_floating(kind) or column.base in ("time", "json"):
         return ""
     if value is None:
         return "" if pa.types.is_temporal(kind) else f"{name} {condition.operator}"

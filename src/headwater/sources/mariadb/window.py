@@ -109,7 +109,9 @@ class LogWindow:
         if self._heads.get(at.place.number) != at.head:
             raise another_life(log.source, "its log was begun anew")
         deadline = time.monotonic() + _PATIENCE
-        while self._end < max(at.place, also or at.place):  # the server sends only what it has written to disk for certain
+        while self._end < max(
+            at.place, also or at.place
+        ):  # the server sends only what it has written to disk for certain
             if time.monotonic() > deadline:
                 raise another_life(log.source, f"its log does not have the place {at.text()}")
             time.sleep(0.005)
