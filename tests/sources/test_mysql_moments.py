@@ -18,6 +18,7 @@ import pyarrow as pa
 import pymysql
 import pytest
 
+from headwater.model.errors import SourceUnavailable
 from headwater.model.names import Position, TableName
 from headwater.model.source import Chunk, Question, SourceSpec
 from headwater.sources.mariadb import moments
@@ -34,6 +35,8 @@ pytestmark = pytest.mark.mysql
 
 WRITERS = 8
 KEYS = 40
+GONE = (0, 2006, 2013)
+"""What a writer hears whose server was killed."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,9 @@ def hammered(db: Database, work: Callable[[Random, pymysql.cursors.Cursor], None
                         connection.begin()
                         work(chance, cursor)
                         connection.commit()
-                    except pymysql.err.OperationalError as error:
+                    except (pymysql.err.OperationalError, pymysql.err.InterfaceError) as error:
+                        if error.args[0] in GONE:
+                            return
                         connection.rollback()
                         if error.args[0] not in (1205, 1213):
                             raise
@@ -110,6 +115,9 @@ def history(db: Database, start: Position, table: TableName, columns: list[str])
 
 def keyed(chance: Random, cursor: pymysql.cursors.Cursor) -> None:
     number = chance.randrange(KEYS)
+    if chance.random() < 0.1:
+        prepared(chance, cursor, f"UPDATE t SET n = n + 100 WHERE id IN ({number}, {chance.randrange(KEYS)})")
+        return
     match chance.randrange(5):
         case 0:
             cursor.execute("INSERT IGNORE INTO t VALUES (%s, %s, 0)", [number, chance.choice("aAbB")])
@@ -121,6 +129,22 @@ def keyed(chance: Random, cursor: pymysql.cursors.Cursor) -> None:
             cursor.execute("UPDATE t SET n = 1 - n WHERE id IN (%s, %s)", [number, chance.randrange(KEYS)])
         case _:
             cursor.execute("UPDATE t SET n = n + 1, s = upper(s) WHERE id = %s", [number])
+
+
+def prepared(chance: Random, cursor: pymysql.cursors.Cursor, statement: str) -> None:
+    """In two phases: what is prepared is no longer the session's own, and is committed by its name."""
+    name = f"'{chance.randbytes(8).hex()}'"
+    cursor.execute("COMMIT")
+    cursor.execute(f"XA START {name}")
+    try:
+        cursor.execute(statement)
+    except pymysql.err.OperationalError:  # a deadlock: it has been rolled back
+        cursor.execute(f"XA END {name}")
+        cursor.execute(f"XA ROLLBACK {name}")
+        return
+    cursor.execute(f"XA END {name}")
+    cursor.execute(f"XA PREPARE {name}")
+    cursor.execute(f"XA COMMIT {name}")
 
 
 def test_every_answer_is_a_state_of_the_log(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,12 +179,41 @@ def test_every_answer_is_a_state_of_the_log(db: Database, monkeypatch: pytest.Mo
     end = db.source.position()
     state = history(db, start, t, columns)
     assert Counter(db.run("SELECT id, s, n FROM t")) == state(end) == scanned(db, t, columns, end)
-    assert len(answers) > 20
+    assert len(answers) >= 8
     for at, found in answers:
         assert found == state(at)
     for at, found in asked:
         assert found == Counter({row: n for row, n in state(at).items() if row[0] % 3 == 0})
     assert any(one is not None and one.touched for one in decided), "no commit was ever under way: nothing was tested"
+
+
+@pytest.mark.soak
+def test_a_server_that_is_killed_goes_on_where_it_was(careful: MariadbServer) -> None:
+    """What was told stays so: the log is on disk before anything is."""
+    db = Database(careful)
+    t = db.captured("CREATE TABLE t (id int PRIMARY KEY, s varchar(9), n int)")
+    columns, start = ["id", "s", "n"], db.source.position()
+    answers: list[tuple[Position, Bag]] = []
+    for _ in range(2):
+        until = time.monotonic() + 1.0
+        with hammered(db, keyed):
+            while time.monotonic() < until:
+                at = db.source.position()
+                answers.append((at, scanned(db, t, columns, at)))
+            careful.stop(crash=True)
+            with pytest.raises(SourceUnavailable):
+                db.source.position()
+        careful.start()
+        db.main = db.connect()
+        for form, first, second, name in db.run("XA RECOVER"):  # whoever prepared it is gone
+            assert (form, second) == (1, 0)
+            db.run(f"XA {'COMMIT' if int(name[:2], 16) % 2 else 'ROLLBACK'} '{name[:first]}'")
+    end = db.source.position()
+    state = history(db, start, t, columns)
+    assert Counter(db.run("SELECT id, s, n FROM t")) == state(end) == scanned(db, t, columns, end)
+    for at, found in answers:
+        assert found == state(at) == scanned(db, t, columns, at)
+    db.close()
 
 
 def keyless(chance: Random, cursor: pymysql.cursors.Cursor) -> None:

@@ -1,4 +1,4 @@
-"""MariaDB as a source (10.5 or newer), by its binary log.
+"""MariaDB (10.5 or newer) and MySQL (8.0 or newer) as a source, by their binary log.
 
 **Positions** are places in the log (`places.py`); they name the capture and the very log they belong to. What a
 position contains are the transactions that end at or before it, in the order of the log, which is the order of their
@@ -19,8 +19,9 @@ Known limits:
 - what a session writes with `sql_log_bin = 0`, or into the files, nobody can see;
 - tables of other engines than InnoDB, and system-versioned ones, are refused; virtual columns, `uuid` and `inet6`
   columns and texts in gbk, sjis and the like are not read;
-- one database is one source; other databases of the server are other sources;
-- MySQL is refused: its snapshots do not say where in the log they are.
+- one database is one source; other databases of the server are other sources.
+
+What the two products differ in is in `dialect.py`, and which state a snapshot shows in `moments.py`.
 """
 
 from __future__ import annotations
