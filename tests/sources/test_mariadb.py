@@ -29,6 +29,8 @@ from headwater.model.names import Position, TableName
 from headwater.model.source import UNFIT, Chunk, Question, SourceSpec
 from headwater.sources import connect
 from headwater.sources.mariadb.adapter import MariadbSource
+from headwater.sources.mariadb.transactions import Transaction
+from headwater.sources.mariadb.window import LogWindow
 from mariadb_server import MariadbServer, mariadb_server
 from mysql_server import mysql_server
 
@@ -150,6 +152,25 @@ def test_rows_beyond_a_packet(db: Database) -> None:
     db.run("INSERT INTO t VALUES (1, repeat('x', 10000000)), (2, repeat('y', 9000000))")
     rows = db.source.poll(start, {t: ["id", "b"]}, 10).changes[t]
     assert [len(b) for b in rows.column("b").to_pylist()] == [10_000_000, 9_000_000]
+
+
+def test_a_log_whose_reading_broke_off_is_not_read_twice(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = db.captured("CREATE TABLE t (id int PRIMARY KEY)")
+    at = db.source.position()
+    assert scanned(db, t, ["id"], at) == {}
+    db.run("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
+    keep, kept = LogWindow._keep, list[Transaction]()
+
+    def breaks(window: LogWindow, transaction: Transaction) -> None:
+        keep(window, transaction)
+        kept.append(transaction)
+        if len(kept) == 1:
+            raise OSError("the line went dead")
+
+    monkeypatch.setattr(LogWindow, "_keep", breaks)
+    with pytest.raises(SourceUnavailable):
+        scanned(db, t, ["id"], at)
+    assert scanned(db, t, ["id"], at) == {}
 
 
 # ── what the log does not tell ───────────────────────────────────────────────────────────────────────────────────

@@ -20,9 +20,10 @@ from headwater.model.errors import SchemaChanged, SourceRefused
 from headwater.model.names import TableName
 from headwater.model.source import Chunk, Question, SourceSpec
 from headwater.sources.mariadb.adapter import MariadbSource
+from headwater.sources.mariadb.connection import ConnectionPool
 from headwater.sources.mariadb.dialect import dialect_of, number_of, steps_to
 from headwater.sources.mariadb.gtids import Gtids
-from headwater.sources.mariadb.moments import readable_key
+from headwater.sources.mariadb.moments import readable_key, still
 from mariadb_server import MariadbServer
 
 from .log_database import SRC, Bag, Database, fold, scanned, told
@@ -190,6 +191,30 @@ def test_a_key_that_was_dropped_is_none(db: Database) -> None:
     assert catalog.primary_key(db.main, t) == ()
     assert not readable_key(catalog.tables(db.main, SRC, "t")[t])
     assert scanned(db, t, ["a", "b"], db.source.position()) == {(1, 1): 1, (1, 2): 1}
+
+
+@pytest.mark.mysql
+def test_a_table_without_a_key_is_warned_of_and_may_be_locked_or_not(mysql: MariadbServer, db: Database) -> None:
+    user = f"poor_{db.name}"
+    db.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE h (id int)")
+    db.run(f"CREATE USER {user} IDENTIFIED BY 'verysecret'", f"GRANT SELECT ON {db.name}.* TO {user}")
+    t, h = TableName(SRC, "t"), TableName(SRC, "h")
+    spec = SourceSpec(SRC, mysql.url(db.name, user, "verysecret"))
+    said = [line for line in MariadbSource(spec).advice([t, h]) if "primary key" in line]
+    assert len(said) == 1
+    assert "shop.h" in said[0]
+    assert "GRANT LOCK TABLES" in said[0]
+    pool = ConnectionPool(spec)
+    with still(pool, [h], "READ") as locking:
+        assert locking is None
+    db.run(f"GRANT LOCK TABLES ON {db.name}.* TO {user}")
+    assert not any("GRANT" in line for line in MariadbSource(spec).advice([h]))
+    with still(pool, [h], "READ") as locking:
+        assert locking is not None
+        db.run("SET lock_wait_timeout = 1")
+        with pytest.raises(pymysql.err.OperationalError, match="Lock wait"):
+            db.run("INSERT INTO h VALUES (1)")
+    db.run("INSERT INTO h VALUES (1)", f"DROP USER {user}")
 
 
 # ── who may ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -82,8 +82,8 @@ class MariadbSource:
         with self._pool.borrow() as connection:
             names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'sync_binlog', 'innodb_flush_log_at_trx_commit'"
             said = dict(rows(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))
+            advice = grants.advice(connection, tables, catalog.tables(connection, self.name))
         kept = float(said.get("binlog_expire_logs_seconds", 0)) or 86_400 * float(said.get("expire_logs_days", 0))
-        advice = []
         if kept:
             advice.append(
                 f"the server keeps its log for {kept / 86_400:g} days; if Headwater is away for longer, views are"

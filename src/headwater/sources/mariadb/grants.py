@@ -12,6 +12,7 @@ from headwater.sources.mariadb import books
 from headwater.sources.mariadb.catalog import MariaTable
 from headwater.sources.mariadb.connection import Connection, dialect, log_end, quoted, rows
 from headwater.sources.mariadb.dialect import steps_to
+from headwater.sources.mariadb.moments import readable_key
 from headwater.sources.mariadb.rights import rights
 
 _OWN_RIGHTS = ("CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE")
@@ -65,6 +66,23 @@ def check(
         listed = "\n".join(f"    {statement}" for statement in dict.fromkeys(statements))
         kept = " (and write the settings into my.cnf)" if any(s.startswith("SET GLOBAL") for s in statements) else ""
         raise SourceRefused(f"source {source}: {', '.join(lacking)}", f"run{kept}\n{listed}")
+
+
+def advice(connection: Connection, wanted: Sequence[TableName], found: Mapping[TableName, MariaTable]) -> list[str]:
+    """What makes questions slower than they need be."""
+    if dialect(connection).knows_its_place:
+        return []
+    ((user,),) = rows(connection, "SELECT CURRENT_USER()")
+    name, _, host = str(user).rpartition("@")
+    held = rights(connection)
+    may = "LOCK TABLES" in held["*"] | held[""]
+    also = "" if may else f", or GRANT LOCK TABLES ON `…`.* TO '{name}'@'{host}'"
+    return [
+        f"{table} has no primary key: while it is written without a pause, a question about it takes a second and"
+        f" holds its writers up for a moment; add one{also}"
+        for table in wanted
+        if table in found and not readable_key(found[table])
+    ]
 
 
 def _may(connection: Connection, statement: str) -> bool:

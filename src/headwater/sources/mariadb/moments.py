@@ -40,7 +40,6 @@ import pyarrow.compute as pc
 import pymysql
 
 from headwater.model.changelog import COUNT
-from headwater.model.errors import SourceRefused
 from headwater.model.names import TableName
 from headwater.sources.mariadb import gtids
 from headwater.sources.mariadb.catalog import MariaTable
@@ -50,8 +49,8 @@ from headwater.sources.mariadb.places import Place, place_of
 
 _LOCK_SECONDS = 1
 """For so long writers may be held up behind a lock that waits for a transaction to end: the least MySQL knows."""
-_WAITED = 1205
-_DENIED = frozenset({1044, 1142, 1227})
+_NOT_HAD = frozenset({1205, 1213, 1044, 1142, 1227})
+"""It took too long, or the user may not."""
 
 
 @dataclass(frozen=True)
@@ -133,24 +132,17 @@ def still(pool: ConnectionPool, tables: Iterable[TableName], mode: str) -> Itera
         return
     locking = pool.connect()
     try:
-        yield locking if _locked(locking, names, mode, pool) else None
+        yield locking if _locked(locking, names, mode) else None
     finally:
         cut_off(locking)
 
 
-def _locked(locking: Connection, names: Sequence[str], mode: str, pool: ConnectionPool) -> bool:
+def _locked(locking: Connection, names: Sequence[str], mode: str) -> bool:
     rows(locking, f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
     try:
         rows(locking, f"LOCK TABLES {', '.join(f'{name} {mode}' for name in names)}")
     except pymysql.MySQLError as error:
-        if error.args[0] in _DENIED:
-            raise SourceRefused(
-                f"{', '.join(names)} has no primary key and is written without a pause, so nobody can say which"
-                " state a snapshot of it shows",
-                f"give it one, or GRANT LOCK TABLES ON {quoted(pool.database)}.* TO {pool.user}, which holds its"
-                " writers up for a moment",
-            ) from None
-        if error.args[0] != _WAITED:
-            raise
-        return False
+        if error.args[0] in _NOT_HAD:
+            return False
+        raise
     return True

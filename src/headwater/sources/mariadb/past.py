@@ -167,7 +167,8 @@ class Reader:
             raise SourceUnavailable(
                 f"{', '.join(map(str, sorted(doubtful)))} has no primary key and is written without a pause, so nobody"
                 " can say which state a snapshot of it shows",
-                "it is tried again; give the table a primary key",
+                "it is tried again; give the table a primary key, or"
+                f" GRANT LOCK TABLES ON {quoted(self._pool.database)}.* TO {self._pool.user}",
             )
         raise SourceUnavailable(f"source {source}: tables are altered again and again", "try again")
 

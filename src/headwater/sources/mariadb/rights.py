@@ -55,7 +55,7 @@ def _by_grants(connection: Connection) -> Rights:
         place = "*" if where == "*" else "" if what == "*" else what
         names = {name.strip() for name in re.sub(r"\([^)]*\)", "", listed).split(",")}
         if names & {"ALL", "ALL PRIVILEGES"}:
-            names |= {*_EVERYTHING, "REPLICATION SLAVE"}
+            names |= {*_EVERYTHING, "REPLICATION SLAVE", "LOCK TABLES"}
         (held if verb == "GRANT" else taken).setdefault(place, set()).update(names)
     if taken:  # partial revokes take away what is held everywhere
         held[""] |= held["*"] - set().union(*taken.values())
