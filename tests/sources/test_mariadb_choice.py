@@ -10,7 +10,7 @@ from headwater.model.source import CAPTURE, Chunk, Source, SourceSpec
 from headwater.sources import connect
 from mariadb_server import MariadbServer
 
-from .test_mariadb import SRC, Database, fold, told
+from .log_database import SRC, Database, fold, told
 from .test_mariadb_triggers import Bare
 
 pytestmark = pytest.mark.mariadb

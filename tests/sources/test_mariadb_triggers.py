@@ -31,7 +31,8 @@ from headwater.sources.mariadb.triggers import rounds
 from headwater.sources.mariadb.triggers.adapter import TriggerSource
 from mariadb_server import MariadbServer, find, mariadb_server
 
-from .test_mariadb import SRC, TYPES, Bag, Database, fold, told
+from .log_database import SRC, Bag, Database, fold, told
+from .test_mariadb import TYPES
 
 pytestmark = pytest.mark.mariadb
 

@@ -9,7 +9,8 @@ from headwater.model.errors import SourceRefused
 from headwater.model.names import TableName
 from headwater.sources.mariadb.catalog import MariaTable
 from headwater.sources.mariadb.connection import Connection, quoted, rows
-from headwater.sources.mariadb.grants import may, rights
+from headwater.sources.mariadb.grants import allowed
+from headwater.sources.mariadb.rights import rights
 from headwater.sources.mariadb.triggers.layout import CREATE, PARTS, changes_of
 
 _OWN = ("CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE")
@@ -34,7 +35,7 @@ def check(
         lacking.append("the user may not see when a table was truncated")
         statements.append(f"GRANT PROCESS ON *.* TO {to};")
     for table in wanted:
-        if table in found and not may(connection, f"SELECT 1 FROM {quoted(table.table)} LIMIT 0"):
+        if table in found and not allowed(connection, f"SELECT 1 FROM {quoted(table.table)} LIMIT 0"):
             lacking.append(f"the user may not read {table}")
             statements.append(f"GRANT SELECT ON {quoted(str(database))}.{quoted(table.table)} TO {to};")
     needed = {own: [*_OWN, *(["TRIGGER"] if own == PARTS else [])] for own in CREATE}
