@@ -180,7 +180,7 @@ def test_a_poller_that_is_killed_between_reading_and_numbering_leaves_nothing(db
     assert told(db.source.poll(start, {t: ["id"]}, 10), t) == [{(1,): 1, (2,): 1}]
 
 
-@pytest.mark.parametrize(("seed", "pieces"), [(0, 100), (1, 0)])
+@pytest.mark.parametrize(("seed", "pieces"), [(0, 100), pytest.param(1, 0, marks=pytest.mark.soak)])
 def test_hammered_by_writers_every_position_is_a_state(
     db: Bare, seed: int, pieces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,16 +372,16 @@ def test_values_that_no_type_holds_are_named(db: Bare) -> None:
     "statement",
     [
         "TRUNCATE t",
-        "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v varchar(20))",
-        "RENAME TABLE t TO old, spare TO t",
+        pytest.param("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v varchar(20))", marks=pytest.mark.soak),
+        pytest.param("RENAME TABLE t TO old, spare TO t", marks=pytest.mark.soak),
         "ALTER TABLE t DROP COLUMN v, ADD COLUMN v varchar(20)",
-        "ALTER TABLE t DROP COLUMN v; ALTER TABLE t ADD COLUMN v varchar(20)",
-        "ALTER TABLE t MODIFY v varchar(2)",
+        pytest.param("ALTER TABLE t DROP COLUMN v; ALTER TABLE t ADD COLUMN v varchar(20)", marks=pytest.mark.soak),
+        pytest.param("ALTER TABLE t MODIFY v varchar(2)", marks=pytest.mark.soak),
         "ALTER TABLE t MODIFY v varchar(2000); INSERT INTO t VALUES (9, repeat('x', 1000))",
-        "ALTER TABLE t ADD COLUMN w int",
+        pytest.param("ALTER TABLE t ADD COLUMN w int", marks=pytest.mark.soak),
         "DROP TRIGGER _headwater_delete_t; DELETE FROM t",
-        "TRUNCATE _headwater_of_t",
-        "OPTIMIZE TABLE t",
+        pytest.param("TRUNCATE _headwater_of_t", marks=pytest.mark.soak),
+        pytest.param("OPTIMIZE TABLE t", marks=pytest.mark.soak),
     ],
 )
 def test_what_fires_no_trigger_halts_in_the_very_poll(db: Bare, statement: str) -> None:
@@ -477,6 +477,7 @@ def own_server(folder: Path):  # type: ignore[no-untyped-def]  # a context
     return mariadb_server(folder, {"skip-log-bin": "1", "innodb-flush-log-at-trx-commit": "1"})
 
 
+@pytest.mark.soak
 def test_a_database_that_was_restored_is_another_life(tmp_path: Path) -> None:
     with own_server(tmp_path) as own:
         db = Bare(own)

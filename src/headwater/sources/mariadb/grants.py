@@ -11,7 +11,7 @@ from headwater.model.names import TableName
 from headwater.sources.mariadb import books
 from headwater.sources.mariadb.catalog import MariaTable
 from headwater.sources.mariadb.connection import Connection, dialect, log_end, quoted, rows
-from headwater.sources.mariadb.dialect import steps_to
+from headwater.sources.mariadb.dialect import MARIADB, steps_to
 from headwater.sources.mariadb.moments import readable_key
 from headwater.sources.mariadb.rights import rights
 
@@ -19,7 +19,7 @@ _OWN_RIGHTS = ("CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE")
 _DENIED = (1142, 1143, 1227, 1044, 1045)
 
 _NO_LOG = "the server keeps no log of changes (log_bin is off), and without it changes cannot be seen"
-_TRIGGERS = 'or let triggers do it: capture = "triggers" in [sources.…] of headwater.toml'
+_TRIGGERS = '; or let triggers do it: capture = "triggers" in [sources.…] of headwater.toml'
 
 
 def check(
@@ -30,7 +30,7 @@ def check(
     names = ", ".join(f"'{name}'" for name in ("log_bin", *product.settings))
     said = dict(rows(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))
     if str(said.get("log_bin", "OFF")).upper() != "ON":
-        raise SourceRefused(f"source {source}: {_NO_LOG}", f"{product.no_log}; {_TRIGGERS}")
+        raise SourceRefused(f"source {source}: {_NO_LOG}", product.no_log + (_TRIGGERS if product is MARIADB else ""))
     lacking, statements = list[str](), list[str]()
     for name, value in product.settings.items():
         now = str(said.get(name, "")).upper()
