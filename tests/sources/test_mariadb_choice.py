@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from headwater.model.errors import LifeChanged, SourceRefused
+from headwater.model.errors import LifeChanged, SourceRefused, UnknownName
 from headwater.model.names import TableName
 from headwater.model.source import CAPTURE, Chunk, Source, SourceSpec
+from headwater.runtime.project.source_config import source_spec
 from headwater.sources import connect
 from mariadb_server import MariadbServer
 
@@ -131,3 +134,11 @@ def test_mysql_is_captured_by_its_log_only(mysql: MariadbServer) -> None:
     source.remove()
     assert db.run("SHOW TABLES") == (("t",),)
     db.close()
+
+
+@pytest.mark.parametrize("capture", ["log", "triggers", "auto"])
+def test_the_project_says_which(capture: str) -> None:
+    spec = source_spec("shop", {"url": "mariadb://me@here/shop", "capture": capture}, Path("headwater.toml"))
+    assert spec.capture == capture
+    with pytest.raises(UnknownName, match="triggers"):
+        source_spec("shop", {"url": "mariadb://me@here/shop", "capture": "trigger"}, Path("headwater.toml"))

@@ -312,6 +312,18 @@ def test_statements_that_write_in_other_ways(db: Bare, tmp_path: Path) -> None:
     assert db.run("SELECT MAX(id) = LAST_INSERT_ID() FROM t") == ((1,),), "the application's own"
 
 
+def test_names_of_all_lengths_that_begin_alike(db: Bare) -> None:
+    names = ["x" * 63 + "a", "x" * 63 + "b", "_" * 20, "ü" * 64]
+    tables = [db.captured(f"CREATE TABLE `{name}` (id int)", name) for name in names]
+    start = db.source.position()
+    for n, name in enumerate(names):
+        db.run(f"INSERT INTO `{name}` VALUES ({n})")
+    poll = db.source.poll(start, {t: ["id"] for t in tables}, 100)
+    assert [told(poll, t) for t in tables] == [[{(n,): 1}] for n in range(len(names))]
+    db.run(f"TRUNCATE `{names[0]}`")
+    assert set(db.source.capture().broken) == {tables[0]}  # type: ignore[union-attr]  # it is installed
+
+
 def test_an_hour_that_comes_twice_is_copied_as_it_is(db: Bare) -> None:
     t = db.captured("CREATE TABLE t (at timestamp(6) NULL, n int)")
     start = db.source.position()
