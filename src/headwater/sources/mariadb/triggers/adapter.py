@@ -15,6 +15,7 @@ Known limits:
   captures it anew and `headwater apply` loads them again;
 - rows that a foreign key deletes or changes (CASCADE, SET NULL) fire no triggers: such tables are refused;
 - rows that a replica gets from its primary fire none, either, unless the server is told to;
+- a tag must be the first statement of its transaction;
 - where tagged and untagged transactions meet in one poll, only the last of the tags is told;
 - the triggers run with the rights of the user that installed them: `headwater teardown` before it is dropped.
 """

@@ -19,7 +19,9 @@ the same snapshots.
 **Parts.** A tag takes the counter's lock until its transaction ends, so tagged transactions come one after the other,
 and their numbers are the order of their commits. The session remembers the number (`@headwater_part`); each change of
 such a session looks, by the same lock, whether that number is still the newest. Then it belongs to the tagged
-transaction, or came after it and before any other one: either way with it. If not, it is nobody's.
+transaction, or came after it and before any other one: either way with it. If not, it is nobody's. *The tag must
+be the first statement of its transaction*: nothing tells a trigger that something was committed, so what the same
+session wrote in this transaction before the tag would count to the tagged transaction before it.
 """
 
 from __future__ import annotations
