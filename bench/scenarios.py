@@ -27,7 +27,7 @@ import many_views as many
 import measure
 from chain import RELATIONS, Answer, Chain, row_hash
 from chain_sql import view_sql
-from headwater.runtime.compute.tasks import Tally
+from headwater.model.written import Tally
 from headwater.runtime.engine import Engine
 from postgres_peer import running_postgres
 from writer import applied, write

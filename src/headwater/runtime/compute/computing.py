@@ -13,6 +13,7 @@ from headwater.model.consistency import Level
 from headwater.model.names import TableName, view_table
 from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
+from headwater.runtime.compute.aggregating import AggregateWork
 from headwater.runtime.compute.ahead import GroupsLater, RowsHere, RowsInSpark
 from headwater.runtime.compute.answers import Wider
 from headwater.runtime.compute.culprit import blamed
@@ -23,8 +24,9 @@ from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.recompute import Refresh, recompute
 from headwater.runtime.compute.strategy_jobs import run_shares
 from headwater.runtime.compute.targets import aggregation, log_target
-from headwater.runtime.compute.tasks import AggregateWork, ParentFiles, Target, WaveWork
 from headwater.runtime.compute.tree_jobs import run_tree
+from headwater.runtime.compute.wave_work import ParentFiles, WaveWork
+from headwater.runtime.compute.writing import Target
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.scheduling.families import Batch

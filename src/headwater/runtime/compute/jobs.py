@@ -26,22 +26,14 @@ from headwater.algebra.view import plain, quoted
 from headwater.maintenance.aggregate import result_schema
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.written import Tally, Written
+from headwater.runtime.compute.aggregating import AggregateWork, aggregating
 from headwater.runtime.compute.failures import carries_errors, translated_errors
 from headwater.runtime.compute.planning import arguments, finish, outputs
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.strategy_tasks import strategy_changes
-from headwater.runtime.compute.tasks import (
-    FILE,
-    FILES,
-    AggregateWork,
-    Target,
-    WaveWork,
-    aggregating,
-    core_changes,
-    write_rows,
-    writing,
-    written,
-)
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.waves import core_changes
+from headwater.runtime.compute.writing import FILE, FILES, Target, write_rows, writing, written
 from headwater.runtime.project.plan import ViewPlan
 
 
