@@ -20,6 +20,7 @@ from headwater.algebra.view import Aggregation, is_copy, plain, quoted
 from headwater.model.changelog import COUNT, SEQ, one_zero
 from headwater.model.written import Tally, Written
 from headwater.runtime.compute.failures import TooMuch, failures_here
+from headwater.runtime.compute.leaving import with_taken_out
 from headwater.runtime.compute.tasks import (
     DESK,
     FILE,
@@ -91,8 +92,9 @@ def waved_here(plan: ViewPlan, work: WaveWork) -> tuple[pa.Table, Tally] | None:
     assert direct is not None
     try:
         with failures_here():
-            core, cost = core_changes(replace(work, parts=1, most=MOST_ROWS))
-            return _renamed(core, {**direct, COUNT: COUNT, SEQ: SEQ}), cost
+            work = replace(work, parts=1, most=MOST_ROWS)
+            core, cost = core_changes(work)
+            return with_taken_out(work, _renamed(core, {**direct, COUNT: COUNT, SEQ: SEQ})), cost
     except TooMuch:
         return None
 

@@ -131,6 +131,8 @@ class WaveWork:
     """It is given up when it meets more rows than this."""
     lane: int = 0
     """The first of the lanes in which it asks."""
+    own: tuple[str, ...] = ()
+    """The files of the view itself before the batch, where rows are taken out of it by a key that it shows."""
     wider: Mapping[tuple[TableName, tuple[Condition, ...]], Wider] = field(default_factory=dict)
     """What other views need of the same rows: they are asked for it together (`answers`)."""
 
@@ -199,8 +201,8 @@ def _waved(work: WaveWork, slices: Slices) -> tuple[pa.Table, Tally]:
 
 
 def contraction(work: WaveWork) -> Contracted | None:
-    """The view over its blocks, if it has any and they may be used. Parents that are counted on are met one by one."""
-    if work.view.parents_relied_on:
+    """The view over its blocks, if it has any and they may be used. Tables that are counted on are met one by one."""
+    if work.view.met_after:
         return None
     return contracted(work.view, work.schemas, work.leading) if work.join_at_sources else None
 
