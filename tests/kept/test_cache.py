@@ -46,9 +46,9 @@ def mapped_runs() -> set[str]:
 
 @pytest.mark.s3
 def test_copies_take_no_more_room_than_they_may(
-    in_s3: str,
+    in_s3: str,  # noqa: F811
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     place, storage, chance = tmp_path / "copies", Storage(in_s3), random.Random(1)
     monkeypatch.setenv(cache.FOLDER, str(place))
