@@ -102,6 +102,8 @@ class SparkCompute:
 
     def _waved(self, spark: SparkSession, work: BatchWork) -> WaveWork:
         wave = self._wave(work.view, work.batch, self._parents(work), spark.sparkContext.defaultParallelism)
+        if work.view.plan.view.taken_out_by:
+            wave = replace(wave, own=self._before(work.view, work.batch))
         return replace(wave, wider=self._wider(work.view, work.beside))
 
     def _here(self, view: ManagedView, wave: WaveWork, target: Target, groups: AggregateWork | None) -> Written | None:
@@ -146,6 +148,12 @@ class SparkCompute:
             join_at_sources=self._config.join_at_sources,
             small=0 if view.key in self._large else self._config.small_batch,
         )
+
+    def _before(self, view: ManagedView, batch: Batch) -> tuple[str, ...]:
+        """A view's own files as a batch finds it."""
+        folder = log_folder(view.folder)
+        files = (file.name for file in self._tables.log_files(view) if file.low <= batch.lo)
+        return tuple(self._tables.storage.path(f"{folder}/{name}") for name in files)
 
     def _wider(self, view: ManagedView, beside: Sequence[ManagedView]) -> dict[Mention, Wider]:
         """What it and others need of the same rows, by table and conditions; the same for all of them."""

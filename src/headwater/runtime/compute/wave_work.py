@@ -64,6 +64,8 @@ class WaveWork:
     """It is given up when it meets more rows than this."""
     lane: int = 0
     """The first of the lanes in which it asks."""
+    own: tuple[str, ...] = ()
+    """The files of the view itself before the batch, where rows are taken out of it by a key that it shows."""
     wider: Mapping[tuple[TableName, tuple[Condition, ...]], Wider] = field(default_factory=dict)
     """What other views need of the same rows: they are asked for it together (`answers`)."""
 

@@ -68,7 +68,7 @@ def _waved(work: WaveWork, slices: Slices) -> tuple[pa.Table, Tally]:
 
 
 def contraction(work: WaveWork) -> Contracted | None:
-    """The view over its blocks, if it has any and they may be used. Parents that are counted on are met one by one."""
-    if work.view.parents_relied_on:
+    """The view over its blocks, if it has any and they may be used. Tables that are counted on are met one by one."""
+    if work.view.met_after:
         return None
     return contracted(work.view, work.schemas, work.leading) if work.join_at_sources else None
