@@ -38,9 +38,10 @@ export function useTick(milliseconds = 1000) {
 export async function ask(path, options) {
   const response = await fetch(path, options);
   if (response.ok) return response;
-  let said = { error: `the server answered ${response.status}`, fix: "" };
-  try { said = await response.json(); } catch { said.error = (await response.text().catch(() => "")) || said.error; }
-  throw said.error ? said : { error: String(said), fix: "" };
+  const text = (await response.text().catch(() => "")).trim();
+  let said = null;
+  try { said = JSON.parse(text); } catch { /* plain words */ }
+  throw said && said.error ? said : { error: text || `the server answered ${response.status}`, fix: "" };
 }
 
 // Data of an address, asked again when `key` changes; the old stays until the new is there.

@@ -1,5 +1,5 @@
 // The overview as it changes: one stream of events for the whole page.
-import { useEffect, useState, setServerTime } from "./lib.js";
+import { ask, useEffect, useState, setServerTime } from "./lib.js";
 
 function merged(known, patch) {
   const next = { ...known, ...patch };
@@ -20,10 +20,12 @@ export function rate(samples) {
   return last.at > first.at ? (last.count - first.count) / (last.at - first.at) : null;
 }
 
+const AGAIN = 3000;
+
 export function useLive() {
-  const [state, set] = useState({ live: null, connected: false, samples: [] });
+  const [state, set] = useState({ live: null, connected: false, trouble: null, samples: [] });
   useEffect(() => {
-    const source = new EventSource("/api/events");
+    let source = null, timer = null;
     const take = (how) => (event) => {
       const data = JSON.parse(event.data);
       setServerTime(data.now);
@@ -32,13 +34,24 @@ export function useLive() {
         const count = next.totals && next.totals.counts.transactions;
         const started = samples.length && samples[samples.length - 1].count > count;
         const kept = (started ? [] : samples).filter((s) => s.at > data.now - 30);
-        return { live: next, connected: true, samples: count === null || count === undefined ? [] : [...kept, { at: data.now, count }] };
+        return { live: next, connected: true, trouble: null, samples: count === null || count === undefined ? [] : [...kept, { at: data.now, count }] };
       });
     };
-    source.addEventListener("whole", take("whole"));
-    source.addEventListener("patch", take("patch"));
-    source.onerror = () => set((s) => ({ ...s, connected: false }));
-    return () => source.close();
+    const open = () => {
+      source = new EventSource("/api/events");
+      source.addEventListener("whole", take("whole"));
+      source.addEventListener("patch", take("patch"));
+      source.addEventListener("trouble", (event) => set((s) => ({ ...s, connected: true, trouble: JSON.parse(event.data) })));
+      source.onerror = () => {
+        set((s) => ({ ...s, connected: false }));
+        if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+        // It was refused, which a stream does not say why: ask, tell, and try again all the same.
+        ask("/api/overview").catch((error) => { if (error.error) set((s) => ({ ...s, trouble: error })); });
+        timer = setTimeout(open, AGAIN);
+      };
+    };
+    open();
+    return () => { clearTimeout(timer); source.close(); };
   }, []);
   return state;
 }
