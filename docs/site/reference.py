@@ -115,9 +115,9 @@ def level_page() -> str:
         lines.append(f"| {said} | {promise_of(level.value)} | {over} |")
     lines += [
         "",
-        "- `every = 100`, of `'complete'`: every 100th transaction is a state; what there is also shows after a second of",
-        "  quiet. Over views whose own number divides it.",
-        "- `schedule = '10 minutes'`, or five fields of cron, of `'periodic'`. Over periodic views of the same schedule.",
+        "- `every = 100`, of `'complete'`: every 100th transaction is a state; what there is also shows after a second",
+        "  of quiet. Over views whose own number divides it.",
+        "- `schedule = '10 minutes'`, or five fields of cron, of `'periodic'`. Over periodic views of that schedule.",
         "- `maintenance = '…'`: who keeps the promise. No more can be promised than the method gives:",
         "",
         "| `maintenance =` | | gives at most | why not more |",
