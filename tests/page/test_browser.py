@@ -218,7 +218,7 @@ def test_what_is_wrong_is_said_at_once(url: str, browser: Open, folder: Path) ->
     away = SourceNow(SHOP, "unreachable", "connection refused", time.time() - 30, "1", "1", 8120, None)
     with shop_running(folder, sources=[away]):
         see(driver, "source shop is unreachable: connection refused")
-        see(driver, "need attention")
+        see(driver, "1 of 3 sources needs attention")
     see(driver, "Nothing runs.")
 
 

@@ -315,8 +315,8 @@ ASKED: list[tuple[str, LiteralString, int]] = [
     ),
     (
         "Grafana schemas",
-        "SELECT schema_name AS \"name\" FROM information_schema.schemata WHERE schema_name NOT IN ('information_schema', "
-        "'pg_catalog', 'pg_toast', '_timescaledb_cache') ORDER BY schema_name",
+        'SELECT schema_name AS "name" FROM information_schema.schemata WHERE schema_name NOT IN '
+        "('information_schema', 'pg_catalog', 'pg_toast', '_timescaledb_cache') ORDER BY schema_name",
         1,
     ),
     (
@@ -335,7 +335,7 @@ ASKED: list[tuple[str, LiteralString, int]] = [
     ),
     (
         "Grafana columns, by parts of a name",
-        "SELECT quote_ident(column_name) AS \"column\", data_type AS \"type\" FROM information_schema.columns WHERE CASE "
+        'SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE CASE '
         "WHEN array_length(parse_ident('public.people'),1) = 2 THEN quote_ident(table_schema) = "
         "(parse_ident('public.people'))[1] AND quote_ident(table_name) = (parse_ident('public.people'))[2] ELSE "
         "quote_ident(table_name) = 'public.people' AND quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = "
@@ -347,52 +347,52 @@ ASKED: list[tuple[str, LiteralString, int]] = [
     ),
     (
         "Grafana columns, by a plain name",
-        "SELECT quote_ident(column_name) AS \"column\", data_type AS \"type\" FROM information_schema.columns WHERE CASE "
-        "WHEN array_length(parse_ident('people'),1) = 2 THEN quote_ident(table_schema) = (parse_ident('people'))[1] AND "
-        "quote_ident(table_name) = (parse_ident('people'))[2] ELSE quote_ident(table_name) = 'people' AND "
+        'SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE CASE '
+        "WHEN array_length(parse_ident('people'),1) = 2 THEN quote_ident(table_schema) = (parse_ident('people'))[1] "
+        "AND quote_ident(table_name) = (parse_ident('people'))[2] ELSE quote_ident(table_name) = 'people' AND "
         "quote_ident(table_schema) IN ('public') END",
         7,
     ),
     (
         "Grafana $__timeGroup",
-        "SELECT floor(extract(epoch from at)/60)*60 AS \"time\", count(*) AS \"count\" FROM people WHERE at BETWEEN "
+        'SELECT floor(extract(epoch from at)/60)*60 AS "time", count(*) AS "count" FROM people WHERE at BETWEEN '
         "'2024-02-28T00:00:00.123Z' AND '2024-03-01T00:00:00.456Z' GROUP BY time ORDER BY time",
         1,
     ),
     (
         "Metabase fields, of materialized views too",
-        "(SELECT c.column_name AS name, c.ordinal_position - 1 AS \"database-position\", c.table_schema AS "
-        "\"table-schema\", c.table_name AS \"table-name\" FROM information_schema.columns AS c WHERE c.table_schema !~ "
+        '(SELECT c.column_name AS name, c.ordinal_position - 1 AS "database-position", c.table_schema AS '
+        '"table-schema", c.table_name AS "table-name" FROM information_schema.columns AS c WHERE c.table_schema !~ '
         "'^information_schema|catalog_history|pg_') UNION ALL (SELECT pa.attname AS name, pa.attnum - 1 AS "
-        "\"database-position\", pn.nspname AS \"table-schema\", pc.relname AS \"table-name\" FROM pg_catalog.pg_class AS "
+        '"database-position", pn.nspname AS "table-schema", pc.relname AS "table-name" FROM pg_catalog.pg_class AS '
         "pc INNER JOIN pg_catalog.pg_namespace AS pn ON pn.oid = pc.relnamespace INNER JOIN pg_catalog.pg_attribute AS "
         "pa ON pa.attrelid = pc.oid INNER JOIN pg_catalog.pg_type AS pt ON pt.oid = pa.atttypid INNER JOIN "
         "pg_catalog.pg_namespace AS ptn ON ptn.oid = pt.typnamespace WHERE (pc.relkind = 'm') AND (pa.attnum >= 1)) "
-        "ORDER BY \"table-schema\" ASC, \"table-name\" ASC, \"database-position\" ASC",
+        'ORDER BY "table-schema" ASC, "table-name" ASC, "database-position" ASC',
         8,
     ),
     (
         "Metabase foreign keys",
-        "SELECT fk_ns.nspname AS \"fk-table-schema\", fk_table.relname AS \"fk-table-name\", fk_column.attname AS "
-        "\"fk-column-name\", pk_ns.nspname AS \"pk-table-schema\", pk_table.relname AS \"pk-table-name\", "
-        "pk_column.attname AS \"pk-column-name\" FROM pg_constraint AS c INNER JOIN pg_class AS fk_table ON c.conrelid = "
+        'SELECT fk_ns.nspname AS "fk-table-schema", fk_table.relname AS "fk-table-name", fk_column.attname AS '
+        '"fk-column-name", pk_ns.nspname AS "pk-table-schema", pk_table.relname AS "pk-table-name", '
+        'pk_column.attname AS "pk-column-name" FROM pg_constraint AS c INNER JOIN pg_class AS fk_table ON c.conrelid = '
         "fk_table.oid INNER JOIN pg_namespace AS fk_ns ON c.connamespace = fk_ns.oid INNER JOIN pg_attribute AS "
         "fk_column ON c.conrelid = fk_column.attrelid INNER JOIN pg_class AS pk_table ON c.confrelid = pk_table.oid "
         "INNER JOIN pg_namespace AS pk_ns ON pk_table.relnamespace = pk_ns.oid INNER JOIN pg_attribute AS pk_column ON "
         "c.confrelid = pk_column.attrelid WHERE (fk_ns.nspname !~ '^information_schema|catalog_history|pg_') AND "
         "(c.contype = 'f'::char) AND (fk_column.attnum = ANY(c.conkey)) AND (pk_column.attnum = ANY(c.confkey)) ORDER "
-        "BY \"fk-table-schema\", \"fk-table-name\"",
+        'BY "fk-table-schema", "fk-table-name"',
         0,
     ),
     (
         "Metabase indexes",
-        "SELECT tmp.\"table-schema\", tmp.\"table-name\", TRIM(BOTH '\"' FROM pg_catalog.pg_get_indexdef(tmp.ci_oid, "
-        "tmp.pos, FALSE)) AS \"field-name\" FROM (SELECT n.nspname AS \"table-schema\", ct.relname AS \"table-name\", "
-        "ci.oid AS ci_oid, (information_schema._pg_expandarray(i.indkey)).n AS pos FROM pg_catalog.pg_class AS ct INNER "
-        "JOIN pg_catalog.pg_namespace AS n ON ct.relnamespace = n.oid INNER JOIN pg_catalog.pg_index AS i ON ct.oid = "
-        "i.indrelid INNER JOIN pg_catalog.pg_class AS ci ON ci.oid = i.indexrelid WHERE (pg_catalog.pg_get_expr("
-        "i.indpred, i.indrelid) IS NULL) AND (n.nspname !~ '^information_schema|catalog_history|pg_')) AS tmp WHERE "
-        "tmp.pos = 1",
+        'SELECT tmp."table-schema", tmp."table-name", TRIM(BOTH \'"\' FROM pg_catalog.pg_get_indexdef(tmp.ci_oid, '
+        'tmp.pos, FALSE)) AS "field-name" FROM (SELECT n.nspname AS "table-schema", ct.relname AS "table-name", '
+        "ci.oid AS ci_oid, (information_schema._pg_expandarray(i.indkey)).n AS pos FROM pg_catalog.pg_class AS ct "
+        "INNER JOIN pg_catalog.pg_namespace AS n ON ct.relnamespace = n.oid INNER JOIN pg_catalog.pg_index AS i ON "
+        "ct.oid = i.indrelid INNER JOIN pg_catalog.pg_class AS ci ON ci.oid = i.indexrelid WHERE "
+        "(pg_catalog.pg_get_expr( i.indpred, i.indrelid) IS NULL) AND (n.nspname !~ "
+        "'^information_schema|catalog_history|pg_')) AS tmp WHERE tmp.pos = 1",
         0,
     ),
     (
@@ -425,7 +425,7 @@ ASKED: list[tuple[str, LiteralString, int]] = [
     ),
     (
         "DBeaver filter",
-        'SELECT x.* FROM public.people x WHERE "name" ILIKE \'%ann%\' ORDER BY x.id DESC LIMIT 200 OFFSET 0',
+        "SELECT x.* FROM public.people x WHERE \"name\" ILIKE '%ann%' ORDER BY x.id DESC LIMIT 200 OFFSET 0",
         2,
     ),
     (
@@ -479,8 +479,9 @@ ASKED: list[tuple[str, LiteralString, int]] = [
     ),
     (
         "Power BI keys",
-        "select kcu.COLUMN_NAME, kcu.ORDINAL_POSITION, fk.CONSTRAINT_NAME from INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS "
-        "as fk inner join INFORMATION_SCHEMA.KEY_COLUMN_USAGE kcu on fk.CONSTRAINT_NAME = kcu.CONSTRAINT_NAME",
+        "select kcu.COLUMN_NAME, kcu.ORDINAL_POSITION, fk.CONSTRAINT_NAME from "
+        "INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS as fk inner join INFORMATION_SCHEMA.KEY_COLUMN_USAGE kcu "
+        "on fk.CONSTRAINT_NAME = kcu.CONSTRAINT_NAME",
         0,
     ),
 ]

@@ -137,7 +137,7 @@ _BARE = "regexp_replace(replace(x, '\"', ''), '^(public|pg_catalog)[.]', '')"
 
 
 _PARTS = (
-    "list_transform(regexp_extract_all(x, '\"(?:[^\"]|\"\")*\"|[^.]+'), lambda p: CASE WHEN p[1] = '\"'"
+    'list_transform(regexp_extract_all(x, \'"(?:[^"]|"")*"|[^.]+\'), lambda p: CASE WHEN p[1] = \'"\''
     " THEN replace(p[2:-2], '\"\"', '\"') ELSE lower(trim(p)) END)"
 )
 """The parts of a name as it is written, quoted or not."""
