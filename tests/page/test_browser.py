@@ -101,6 +101,17 @@ def see(driver: Any, text: str) -> None:
     until(driver, f"document.querySelector('main').innerText.includes({text!r})")
 
 
+CONTROLS = {"button", "link", "textbox", "searchbox", "combobox", "slider", "spinbutton", "region", "img"}
+
+
+def nameless(driver: Any) -> list[str]:
+    """What can be used or is a picture, and what a screen reader has no name for."""
+    found = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    spoken = [node for node in found if not node["ignored"] and node["role"]["value"] in CONTROLS]
+    assert len(spoken) > 8
+    return [node["role"]["value"] for node in spoken if not node.get("name", {}).get("value", "").strip()]
+
+
 def picture(driver: Any, name: str, folder: Path) -> None:
     where = Path(SCREENS or folder)
     where.mkdir(parents=True, exist_ok=True)
@@ -117,6 +128,7 @@ def test_every_part_opens(url: str, browser: Open, folder: Path, width: int, sch
             see(driver, says)
             fits = "document.documentElement.scrollWidth <= innerWidth"
             assert driver.execute_script(f"return {fits}"), f"{part} is wider than the screen"
+            assert nameless(driver) == [], part
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -218,7 +230,7 @@ def test_what_is_wrong_is_said_at_once(url: str, browser: Open, folder: Path) ->
     away = SourceNow(SHOP, "unreachable", "connection refused", time.time() - 30, "1", "1", 8120, None)
     with shop_running(folder, sources=[away]):
         see(driver, "source shop is unreachable: connection refused")
-        see(driver, "1 of 3 sources needs attention")
+        see(driver, "1 of 3 sources need")
     see(driver, "Nothing runs.")
 
 

@@ -21,7 +21,7 @@ function Pulse({ live, connected, trouble }) {
   useTick();
   if (connected && trouble) return html`<div class="pulse" role="status"><${Dot} grade="bad" /> nothing can be read</div>`;
   if (!live) return html`<div class="pulse">${trouble ? "not connected" : "connecting …"}</div>`;
-  if (!connected) return html`<div class="pulse" role="status"><${Dot} grade="bad" /> the page's server is away</div>`;
+  if (!connected) return html`<div class="pulse" role="status"><${Dot} grade="bad" /> ${trouble ? "not connected" : "the page's server is away"}</div>`;
   const cut = live.cut;
   return html`<div class="pulse">
     <div><${Dot} grade=${live.running ? "good" : "idle"} /> <b>${live.running ? "running" : "nothing runs"}</b></div>

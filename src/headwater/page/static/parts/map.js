@@ -128,7 +128,7 @@ export function Flow({ live, samples, args }) {
   return html`<section><h1>Where rows come from</h1>
     <p class="lead">Changes flow from left to right. An edge says how far its view is behind: transactions that have a number and are not shown, how long the oldest has waited, and how many questions a second its sources are asked for it.</p>
     ${live.views.length > 12 && html`<div class="bar" style="margin-top:20px"><input type="search" placeholder="Find" aria-label="Find a view or a source" value=${text} onInput=${(e) => search(e.target.value)} /></div>`}
-    <div class="map" ref=${box} tabindex="0" role="region" aria-label="map"><svg width=${map.width} height=${map.height} role="group">
+    <div class="map" ref=${box} tabindex="0" role="region" aria-label="map"><svg width=${map.width} height=${map.height} role="group" aria-label="sources and views">
       ${edges.map(([a, b]) => { const on = near && near.has(a.key) && near.has(b.key); return html`<path class=${`edge ${on ? "on" : ""} ${b.view.grade === "good" || b.view.grade === "idle" ? "" : b.view.grade} ${near && !on ? "dim" : ""}`} d=${curve(a, b, map)} />`; })}
       ${[...map.nodes.values()].map((n) => { if (!n.view || !n.reads.length) return null;
         const on = near && near.has(n.key), waiting = Math.max(0, live.numbered - n.view.seq), seconds = age(n.view);
