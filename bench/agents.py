@@ -58,7 +58,7 @@ def measure(folder: Path, agents: int, each: int) -> None:
     processes, sources = [], []
     for n, (path, _) in enumerate(files):
         name = f"agent{n}"
-        join(folder / name, Invitation(name, settings.address, enrolment.enrol(name)), f"sqlite:///{path}", "")
+        join(folder / name, Invitation(name, settings.address, enrolment.enrol(name)), f"sqlite:///{path}")
         command = [sys.executable, "-m", "headwater.cli.main", "agent", "run", "-f", str(folder / name)]
         processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         options = ((HUB, settings.address), (SECRET, enrolment.secret()))

@@ -67,7 +67,7 @@ class Fleet:
             self.write(name, "PRAGMA journal_mode = WAL", f"CREATE TABLE {TABLES[name]}")
             token = enrolment.enrol(f"{name}-1")
             address = f"http://127.0.0.1:{line(self.port)}"
-            join(machine, Invitation(f"{name}-1", address, token), "sqlite:///own.db", "")
+            join(machine, Invitation(f"{name}-1", address, token), "sqlite:///own.db")
         self.write("till", *(f"INSERT INTO sales VALUES ({n}, {n % 7}, {n % 5}, 'x')" for n in range(40)))
         self.write("store", *(f"INSERT INTO items VALUES ({n}, {n % 3}, 'item {n}')" for n in range(6)))
         self.write("office", *(f"INSERT INTO kinds VALUES ({n}, {n * 10}, 'kind {n}')" for n in range(3)))

@@ -20,7 +20,7 @@ from importlib import metadata
 
 from headwater.agent.chains import AgentChains, perform_pin
 from headwater.agent.joining import AgentSettings
-from headwater.agent.line import HubLine, NotStarted, Work
+from headwater.agent.line import HubLine, NotStarted, Twin, Work
 from headwater.agent.state import AgentState, Told, read_state, write_state
 from headwater.chain.pins import PinBook
 from headwater.model.errors import HeadwaterError, SourceRefused, SourceUnavailable
@@ -38,6 +38,8 @@ WORKERS = 4
 LIFE_SECONDS = 5.0
 COUNT_SECONDS = 30.0
 """So often it is counted how much waits."""
+TWIN_SECONDS = 25.0
+"""A hub that says that this agent is connected already means one that was killed, unless it says so for longer."""
 LONGEST_PAUSE = 5.0
 """No agent waits longer before it tries again to reach its hub."""
 
@@ -73,6 +75,8 @@ class Agent:
         self._counted_at = 0.0
         self._waits: int | None = None
         self._near = False
+        self._attempts = 0
+        self._twin_since: float | None = None
 
     def run(self) -> None:
         """Until stopped; raises what no trying again can mend."""
@@ -116,6 +120,8 @@ class Agent:
             except NotStarted:
                 self._started.clear()
                 continue
+            except Twin as error:
+                self._another(error)
             except SourceRefused as error:
                 self._refuse(error)
             except SourceUnavailable as error:
@@ -126,10 +132,26 @@ class Agent:
 
     def _start(self) -> None:
         """Show the ticket, bring the next one; it is written down before anything is done with it."""
+        if not self._attempts:
+            self._remember(replace(self._state, runs=self._state.runs + 1))
+        self._attempts += 1
         following = secrets.token_hex(16)
-        self._line.start(self._instance, self._state.ticket, following, self._about())
+        self._line.start({
+            "instance": self._instance, "number": [self._state.runs, self._attempts], "ticket": self._state.ticket,
+            "next": following, "about": self._about(),
+        })  # fmt: skip
         self._remember(replace(self._state, ticket=following))
+        self._twin_since = None
         self._started.set()
+
+    def _another(self, error: Twin) -> None:
+        """Whoever was killed is its own twin for a while."""
+        now = time.monotonic()
+        if self._twin_since is None:
+            self._twin_since = now
+            self._say(f"{error.what}; if it was killed, this one follows within {TWIN_SECONDS:.0f} s")
+        elif now - self._twin_since > TWIN_SECONDS:
+            self._refuse(SourceRefused(error.what, error.fix))
 
     def _remember(self, state: AgentState) -> None:
         self._state = state

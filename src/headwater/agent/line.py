@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import urllib3
 
 from headwater.agent.joining import AgentSettings
 from headwater.chain.letter import Letter
-from headwater.model.errors import HeadwaterError, SourceRefused, SourceUnavailable
+from headwater.model.errors import ConfigError, HeadwaterError, SourceRefused, SourceUnavailable
 from headwater.sources.agent.line import refusal, trusting
 
 _QUICK = urllib3.Timeout(connect=5, read=15)
@@ -22,6 +23,10 @@ _LONG = urllib3.Timeout(connect=5, read=60)
 
 class NotStarted(HeadwaterError):
     """The hub does not know that this agent runs: it was opened anew."""
+
+
+class Twin(HeadwaterError):
+    """The hub has an agent of this name. If that one is gone, it knows within seconds."""
 
 
 class ChainGone(HeadwaterError):
@@ -45,12 +50,14 @@ class HubLine:
 
     def __init__(self, settings: AgentSettings, lines: int) -> None:
         self._base = f"{settings.hub}/agents/{settings.name}"
-        self._headers = {"Authorization": f"Bearer {settings.token}"}
+        self._headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         context = trusting(settings.authority) if settings.hub.startswith("https:") else None
+        if context is not None and settings.certificate:
+            _show(context, settings.certificate, settings.key)
         self._pool = urllib3.PoolManager(1, maxsize=lines, ssl_context=context)
 
-    def start(self, instance: str, ticket: str, following: str, about: dict[str, Any]) -> None:
-        self._post("start", {"instance": instance, "ticket": ticket, "next": following, "about": about})
+    def start(self, said: dict[str, Any]) -> None:
+        self._post("start", said)
 
     def life(self, instance: str, working_on: list[int], about: dict[str, Any]) -> None:
         self._post("life", {"instance": instance, "working_on": working_on, "about": about})
@@ -135,6 +142,11 @@ class _Explained:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, urllib3.exceptions.SSLError | ssl.SSLError):
+            if refused := _refused(error):
+                raise SourceRefused(
+                    f"the hub at {self._hub} does not take this agent's certificate: {refused}",
+                    "certificate and key in agent.toml must be of an authority that [hub] clients names at the hub",
+                ) from error
             raise SourceRefused(
                 f"the hub at {self._hub} cannot prove who it is: {_reason(error)}",
                 'name the file with its certificate: authority = "hub.pem" in agent.toml, or renew the certificate',
@@ -143,6 +155,33 @@ class _Explained:
             raise SourceUnavailable(
                 f"the hub at {self._hub} does not answer ({type(error).__name__})", "it is tried again"
             ) from error
+
+
+_ALERTS = {
+    "CERTIFICATE_EXPIRED": "its time is over, or has not begun",
+    "UNKNOWN_CA": "it is signed by an authority that the hub does not know",
+    "UNSUPPORTED_CERTIFICATE": "it was not made for clients",
+    "BAD_CERTIFICATE": "it is not in order",
+    "CERTIFICATE_UNKNOWN": "it is not in order",
+    "DECRYPT_ERROR": "its key does not belong to it",
+    "CERTIFICATE_REVOKED": "it was revoked",
+}
+"""What a hub says when it breaks off, by the end of OpenSSL's name for it."""
+
+
+def _refused(error: BaseException) -> str:
+    """Why the hub broke off; empty: it was not the hub that did."""
+    found = re.search(r"ALERT_([A-Z_]+)", str(error))
+    return _ALERTS.get(found.group(1), f"it says {found.group(1)}") if found else ""
+
+
+def _show(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    try:
+        context.load_cert_chain(certificate, key or None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"the certificate {certificate} cannot be used: {error}", "correct certificate and key in agent.toml"
+        ) from error
 
 
 def _reason(error: BaseException) -> str:
@@ -156,6 +195,8 @@ def _check(response: urllib3.BaseHTTPResponse, allowed: tuple[int, ...]) -> urll
     said = refusal(response.data)
     if response.status == 409:
         raise NotStarted(said.what, said.fix)
+    if response.status == 423:
+        raise Twin(said.what, said.fix)
     if response.status in (401, 403):
         raise SourceRefused(said.what, said.fix)
     raise SourceUnavailable(said.what, said.fix)

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from headwater.hub.enrolment import Refused
+from headwater.hub.enrolment import Connected
 from headwater.model.errors import SourceUnavailable
 
 HELD = 16
@@ -81,7 +81,7 @@ class Desk:
         """There is one agent of each name."""
         agent = self.agent(name)
         if agent.instance not in ("", instance) and self.here(name):
-            raise Refused(
+            raise Connected(
                 f"an agent called {name} is connected already",
                 "stop one of the two, or enrol this one under a name of its own",
             )
