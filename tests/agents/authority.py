@@ -24,6 +24,8 @@ unique_subject = no
 commonName = supplied
 """
 
+_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
 
 @dataclass(frozen=True)
 class Made:
@@ -38,7 +40,7 @@ class Authority:
         (folder / "ca.cnf").write_text(_CONFIG.format(folder=folder))
         (folder / "index.txt").touch()
         (folder / "serial").write_text("01\n")
-        _openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-keyout", f"{folder}/ca.key",
+        _openssl("req", "-x509", *_KEY, "-days", "2", "-keyout", f"{folder}/ca.key",
                  "-out", self.file, "-subj", f"/CN={folder.name}")  # fmt: skip
 
     def sign(self, name: str, *dates: str, also: str = "") -> Made:

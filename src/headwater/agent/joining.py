@@ -4,6 +4,7 @@
     name = "laptop7"
     hub = "https://hub.example:7437"
     token = "…"                                  or token = "${HEADWATER_TOKEN}"; not if it was enrolled by certificate
+    listen = "192.168.1.7:7438"                  where neighbours in chains reach it, if they do; address = "https://…"
     certificate = "laptop7.pem"                  with key = "laptop7.key", if the hub asks for certificates
     database = "sqlite:///crm.db"                relative to this file
 
@@ -29,7 +30,7 @@ from headwater.agent.state import FILE as STATE
 from headwater.model.errors import ConfigError, UsageError
 
 FILE = "agent.toml"
-_KEYS = ("name", "hub", "token", "database", "authority", "certificate", "key", "log_limit")
+_KEYS = ("name", "hub", "token", "database", "authority", "certificate", "key", "listen", "address", "log_limit")
 NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 _MARK = "headwater-agent-1."
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -49,6 +50,9 @@ class AgentSettings:
     """From so many changes that wait on, the agent warns that its log grows."""
     certificate: str = ""
     key: str = ""
+    listen: str = ""
+    """Where neighbours in chains may reach it: host:port; `address`: how, if not as it listens."""
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,10 @@ def read_settings(folder: Path) -> AgentSettings:
     files = {key: str(folder / _text(agent, key, path)) for key in ("authority", "certificate", "key") if key in agent}
     if "key" in files and "certificate" not in files:
         raise ConfigError(f"{path} has a key and no certificate", "give both")
+    places = {key: _text(agent, key, path) for key in ("listen", "address") if key in agent}
     return AgentSettings(
         folder, text["name"], _address(text["hub"], path), token, database_url(text["database"], folder),
-        log_limit=limit, **files,
+        log_limit=limit, **files, **places,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import urllib3
 
 from headwater.agent.joining import AgentSettings
 from headwater.chain.letter import Letter
+from headwater.chain.neighbours import Neighbours, decoded
 from headwater.model.errors import ConfigError, HeadwaterError, SourceRefused, SourceUnavailable
 from headwater.sources.agent.line import refusal, trusting
 
@@ -86,6 +87,15 @@ class HubLine:
         """What a member of a chain is told."""
         return self._chain_door(f"chains/{quote(name, safe='')}", b"{}", {}).data
 
+    def neighbours(self, name: str) -> Neighbours:
+        """Who of a chain can be reached, and how they are known."""
+        return decoded(self._chain_door(f"chains/{quote(name, safe='')}/neighbours", b"{}", {}, timeout=_QUICK).data)
+
+    def went(self, name: str, epoch: int, window: int, letters: dict[str, int]) -> None:
+        """So many letters of a window went to neighbours directly."""
+        said = msgspec.json.encode({"window": window, "letters": letters})
+        self._chain_door(f"chains/{quote(name, safe='')}/direct", said, {"X-Epoch": str(epoch)}, timeout=_QUICK)
+
     def box(self, wait: float) -> Letter | None:
         """The next letter."""
         found = self._chain_door("box", msgspec.json.encode({"wait": wait}), {})
@@ -104,12 +114,17 @@ class HubLine:
             )
 
     def _chain_door(
-        self, door: str, body: bytes, headers: dict[str, str], allowed: tuple[int, ...] = (200, 204)
+        self,
+        door: str,
+        body: bytes,
+        headers: dict[str, str],
+        allowed: tuple[int, ...] = (200, 204),
+        timeout: urllib3.Timeout = _LONG,
     ) -> urllib3.BaseHTTPResponse:
         with self._explained():
             response = self._pool.request(
                 "POST", f"{self._base}/{door}", body=body, headers={**self._headers, **headers},
-                timeout=_LONG, retries=False, redirect=False,
+                timeout=timeout, retries=False, redirect=False,
             )  # fmt: skip
         if response.status == 410:
             said = refusal(response.data)

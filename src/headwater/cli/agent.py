@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,10 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="
     """)  # fmt: skip
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", metavar="DIR", help="The agent's folder, with its agent.toml.")]
+
+Listen = Annotated[
+    str, typer.Option("--listen", metavar="HOST:PORT", help="Where neighbours in chains may reach it directly.")
+]
 
 
 @app.command()
@@ -127,6 +132,7 @@ def join(
         str, typer.Option("--certificate", metavar="FILE", help="A PEM file that proves who this agent is.")
     ] = "",
     key: Annotated[str, typer.Option("--key", metavar="FILE", help="The PEM file of its private key.")] = "",
+    listen: Listen = "",
 ) -> None:
     """Take an invitation: writes agent.toml, which is the agent's secret."""
     from headwater.agent.agent import check_database
@@ -136,14 +142,23 @@ def join(
     invited = Invitation.read(invitation)
     check_database(invited.name, database_url(database, folder.absolute()))
     files = {"authority": authority, "certificate": certificate, "key": key}
-    path = write(folder, invited, database, {name: str(Path(file).absolute()) for name, file in files.items() if file})
+    more = {name: str(Path(file).absolute()) for name, file in files.items() if file}
+    path = write(folder, invited, database, {**more, "listen": listen})
     screen = results()
     screen.print(said(f"{path} is written, and the database answers"), soft_wrap=True)
     screen.print("\nnext: [bold]headwater agent run[/]")
 
 
 @app.command("run")
-def run_(folder: Folder = HERE) -> None:
+def run_(
+    folder: Folder = HERE,
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Where neighbours in chains may reach it, as in agent.toml."
+        ),
+    ] = "",
+) -> None:
     """Speak for a database until Ctrl-C. Needs neither Spark nor Java.
 
     It may be stopped, killed or cut off at any moment: what changes meanwhile waits in the database's own capture.
@@ -152,6 +167,8 @@ def run_(folder: Folder = HERE) -> None:
     from headwater.agent.joining import read_settings
 
     settings, screen = read_settings(folder), messages()
+    if listen:
+        settings = replace(settings, listen=listen)
     agent = Agent(settings, lambda text: screen.print(said(text), soft_wrap=True))
     screen.print(said(f"agent {settings.name} · hub {settings.hub}"), soft_wrap=True)
     before = {kind: signal.signal(kind, lambda number, frame: agent.stop()) for kind in (signal.SIGINT, signal.SIGTERM)}

@@ -8,6 +8,7 @@
     POST /agents/NAME/letters           a letter to another member of a chain                token
     POST /agents/NAME/box               the next letter for it; 204 if there is none         token
     POST /agents/NAME/chains/CHAIN      what a member of a chain is told                     token
+    POST /agents/NAME/chains/CHAIN/neighbours, /direct    who can be reached; what was sent there
     POST /sources/NAME                  a call; the answer, in pieces                        the project's secret
     POST /chains/CHAIN                  an epoch begins                                      the project's secret
     POST /chains/CHAIN/letters, /box    as for agents                                        the project's secret
@@ -28,12 +29,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from headwater.chain.neighbours import Reach
 from headwater.hub.certificates import Certificate, certificate_of
 from headwater.hub.chain_doors import ChainDoors
 from headwater.hub.chain_records import ChainRecords
@@ -68,6 +71,7 @@ class Hub:
     opens: Opens = "either"
 
     def app(self) -> Starlette:
+        chains = ChainDoors(self.relay, self.records, self.desk, self.enrolment)
         doors = [
             Route("/hub", self.who, methods=["GET"]),
             Route("/sources/{name}", self._for_project(self.call), methods=["POST"]),
@@ -76,7 +80,7 @@ class Hub:
             Route("/agents/{name}/work", self._for_agents(self.work), methods=["POST"]),
             Route("/agents/{name}/answers/{number:int}", self._for_agents(self.answer), methods=["POST"]),
             Route("/agents/{name}/stop", self._for_agents(self.stop), methods=["POST"]),
-            *ChainDoors(self.relay, self.records, self.desk.here).routes(self._for_agents, self._for_project),
+            *chains.routes(self._for_agents, self._for_project),
         ]
         return Starlette(routes=doors, exception_handlers={HeadwaterError: _said, ClientDisconnect: _cut})
 
@@ -142,7 +146,7 @@ class Hub:
                 return no(400, "a start without a number", "are hub and agent of one version?")
             start = Start(str(said.get("ticket", "")), str(said.get("next", "")), number)
             await run_in_threadpool(self.enrolment.starts, name, start, certificate_of(request))
-            self.desk.begins(name, instance)
+            self.desk.begins(name, instance, _reach(said.get("reach")))
         await run_in_threadpool(self.contacts.heard, name, said.get("about"), at_once=True)
         log.info("agent %s has started", name, extra=event("agent.started", agent=name))
         return JSONResponse({"wait": WAIT})
@@ -193,6 +197,16 @@ class Hub:
             self.desk.leaves(name)
             await run_in_threadpool(self.contacts.heard, name, said.get("about"), at_once=True)
         return Response(status_code=204)
+
+
+def _reach(said: object) -> Reach:
+    """Where an agent says that its neighbours reach it."""
+    try:
+        found = msgspec.convert(said, Reach)
+    except msgspec.ValidationError:
+        return Reach()
+    usable = len(found.address) < 300 and found.address.startswith(("https://", "http://"))
+    return found if usable and len(found.fingerprint) in (0, 64) else Reach()
 
 
 def _wrong(certificate: Certificate | None, name: str, opens: Opens) -> tuple[str, str] | None:

@@ -32,10 +32,16 @@ class TlsFiles:
 
 
 class Served:
-    """An application, served until closed. `connection` is the class of one, as uvicorn has it."""
+    """An application, served until closed. `connection` is the class of one, as uvicorn has it; `most` of them
+    at once."""
 
     def __init__(
-        self, app: Any, listening: socket.socket, files: TlsFiles, connection: type[asyncio.Protocol] | None = None
+        self,
+        app: Any,
+        listening: socket.socket,
+        files: TlsFiles,
+        connection: type[asyncio.Protocol] | None = None,
+        most: int | None = None,
     ) -> None:
         import uvicorn
 
@@ -43,6 +49,7 @@ class Served:
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", server_header=False, date_header=False,
             timeout_keep_alive=75, h11_max_incomplete_event_size=HEADERS, http=connection or "h11",
+            limit_concurrency=most,
             ssl_certfile=files.certificate or None, ssl_keyfile=files.key or None, ssl_ca_certs=files.clients or None,
             ssl_cert_reqs=ssl.CERT_OPTIONAL if files.clients else ssl.CERT_NONE,
         )  # fmt: skip
