@@ -36,11 +36,11 @@ CHAIN = "chain_v"
 class Member:
     """An agent as its neighbours see it."""
 
-    def __init__(self, hub: HubHere, node: str, **more: str) -> None:
+    def __init__(self, hub: HubHere, node: str) -> None:
         self.node, self.name = node, f"agent-{node}"
         token = hub.enrolment.enrol(self.name)
         self.settings = AgentSettings(
-            hub.folder / self.name, self.name, hub.settings.address, token, "", listen="127.0.0.1:0", **more
+            hub.folder / self.name, self.name, hub.settings.address, token, "", listen="127.0.0.1:0"
         )
         self.line, self.inbox = HubLine(self.settings, 2), Inbox()
         self.neighbourhood = Neighbourhood(self.line, lambda: [CHAIN])

@@ -152,7 +152,7 @@ def test_neighbours_write_to_each_other_and_through_the_hub_when_their_line_is_c
 
     def between(port: int) -> int:
         lines.append(BadLine(port, len(lines)))
-        return lines[-1].port
+        return int(lines[-1].port)
 
     fleet = Fleet(tmp_path, "pull-push", direct=True, line=between)
     warehouse = fleet.open()
@@ -225,7 +225,7 @@ def test_members_are_killed_over_bad_lines_at_any_moment(
 
     def bad(port: int) -> int:
         lines.append(BadLine(port, len(lines)))
-        return lines[-1].port
+        return int(lines[-1].port)
 
     fleet = Fleet(tmp_path, how, line=bad, direct=direct)
     warehouse, chance, stop = fleet.open(), Random(5), threading.Event()
@@ -236,18 +236,26 @@ def test_members_are_killed_over_bad_lines_at_any_moment(
             command = [sys.executable, "-m", "headwater.cli.main", "agent", "run", "-f", str(fleet.machines[name])]
             with told.open("w") as file:
                 agent = subprocess.Popen(command, stderr=file, stdout=file)
-            until = time.monotonic() + 60  # how long it takes to begin is this machine's, and not what is tested
-            while "connected to the hub" not in told.read_text() and time.monotonic() < until and not stop.is_set():
-                stop.wait(0.2)
-            stop.wait(10 + 20 * own.random() if lines[0].bad else 3600)
+            begun = time.monotonic()  # how long it takes to begin is this machine's, and not what is tested
+            while "connected to the hub" not in told.read_text() and time.monotonic() - begun < 60:
+                if stop.wait(0.2):
+                    break
+            connected[name] = True
+            stop.wait(10 + 20 * own.random() + 2 * (time.monotonic() - begun) if lines[0].bad else 3600)
             agent.send_signal(signal.SIGKILL)
             agent.wait()
 
+    connected: dict[str, bool] = {}
+
     def all_live() -> list[threading.Thread]:
+        """Returns when all are there."""
         stop.clear()
+        connected.clear()
         threads = [threading.Thread(target=live, args=(name,)) for name in TABLES]
         for thread in threads:
             thread.start()
+        while len(connected) < len(TABLES):
+            time.sleep(0.1)
         return threads
 
     def all_die(threads: list[threading.Thread]) -> None:
@@ -266,8 +274,9 @@ def test_members_are_killed_over_bad_lines_at_any_moment(
         for _ in range(2):
             with warehouse.engine() as engine:
                 warehouse._start(engine, apply=False)
-                until, number = time.monotonic() + 90, chance.randrange(10**6, 10**9)
-                while time.monotonic() < until:
+                begun, number = time.monotonic(), chance.randrange(10**6, 10**9)
+                before = warehouse.cut().seq
+                while (spent := time.monotonic() - begun) < 90 or (spent < 240 and warehouse.cut().seq < before + 2):
                     for _ in range(chance.randrange(3)):
                         number += 1
                         fleet.write("till", f"INSERT INTO sales VALUES ({number}, {number % 7}, {number % 5}, 'y')")
