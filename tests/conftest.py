@@ -76,6 +76,17 @@ def mariadb() -> Iterator[MariadbServer]:
 
 
 @pytest.fixture(scope="session")
+def mariadb_bare() -> Iterator[MariadbServer]:
+    """Another one, which keeps no log."""
+    if find() is None:
+        assert "mariadb" not in os.environ.get("HEADWATER_TESTS_NEED", ""), "there is no MariaDB server"
+        pytest.skip("there is no MariaDB server: install mariadb-server, or run 'make mariadb'")
+    folder = tempfile.TemporaryDirectory(prefix="headwater-mariadb-", ignore_cleanup_errors=True)
+    with folder as path, mariadb_server(path, {"skip-log-bin": "1"}) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """The one Spark session of the run."""
     return start_spark(Config(folder=Path(), sources={}, warehouse="", views=Path(), spark_master="local[2]"))

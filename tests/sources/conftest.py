@@ -13,7 +13,7 @@ from .rigs import RIGS, Opener, Rig
 
 __all__ = ["in_s3", "rig", "s3"]
 
-for rig_of in ("postgres", "mariadb", "agent"):
+for rig_of in ("postgres", "mariadb", "mariadb_triggers", "agent"):
     importlib.import_module(f"{__package__}.rig_{rig_of}")  # appends itself to RIGS
 
 

@@ -27,9 +27,9 @@ def _postgres(spec: SourceSpec) -> Source:
 
 
 def _mariadb(spec: SourceSpec) -> Source:
-    from headwater.sources.mariadb.adapter import MariadbSource
+    from headwater.sources.mariadb.choice import ChosenSource
 
-    return MariadbSource(spec)
+    return ChosenSource(spec)
 
 
 def _delta(spec: SourceSpec) -> Source:

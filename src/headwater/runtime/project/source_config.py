@@ -4,7 +4,8 @@
     url = "mariadb://reader:${SHOP_PASSWORD}@db.example/shop"
     kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
     ask = false                 never asked once views over it are loaded: what they need of it is kept beside them
-    capture = "log"             how a PostgreSQL server's changes are seen: "triggers" (as it is), "log", "auto"
+    capture = "log"             how a server's changes are seen: by its "log" (as it is at MariaDB), by "triggers" (as it
+                                is at PostgreSQL), or "auto": by the log where the server allows it
     questions = "visit"         of a database with an agent (agent://NAME): they wait until it is there; "copy": none is
                                 asked once views over it are loaded, what they need of it is kept beside them;
                                 "chain": agents join rows between themselves (maintenance = 'pull-push')
@@ -192,8 +193,6 @@ def _capture(settings: Mapping[str, Any], scheme: str, where: str) -> list[tuple
         raise UnknownName(CAPTURE, str(said), _CAPTURES, f"in {where}")
     if scheme not in (*SERVERS, "agent") and said == "log":
         raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source has no log to read", "leave it out")
-    if scheme in MARIADB and said == "triggers":
-        raise ConfigError(f"{CAPTURE} in {where}: a {scheme} source is captured by its log only", "leave it out")
     return [(CAPTURE, said)]
 
 

@@ -37,11 +37,12 @@ from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import Identities, TableSchema
 from headwater.model.source import Capture, Chunk, CommitTimes, JoinQuestion, Poll, Question, SourceSpec
 from headwater.sources.mariadb import books, catalog, grants
+from headwater.sources.mariadb.answering import chunk_bounds
 from headwater.sources.mariadb.books import Books
 from headwater.sources.mariadb.changes import wanted
 from headwater.sources.mariadb.connection import Connection, ConnectionPool, another_life, rows
 from headwater.sources.mariadb.known import KnownTables, captured
-from headwater.sources.mariadb.past import Reader, chunk_bounds, held
+from headwater.sources.mariadb.past import Reader, held
 from headwater.sources.mariadb.places import LogPosition, place_of
 from headwater.sources.mariadb.poll import Polled, poll
 from headwater.sources.mariadb.transactions import Log
@@ -132,7 +133,7 @@ class MariadbSource:
             absent = books.missing(connection)
             if books.META in absent or any(kind == "anew" for _, kind in steps):
                 books.drop(connection)
-                absent = list(books.CREATE)
+                absent = books.missing(connection)
             now = self._now(connection, "")
             books.create(connection, absent)
             books.own(connection, self._spec, [t.table for t in tables], now)

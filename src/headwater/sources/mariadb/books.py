@@ -120,7 +120,9 @@ def create(connection: Connection, tables: Iterable[str]) -> None:
 
 
 def drop(connection: Connection) -> None:
-    rows(connection, f"DROP TABLE IF EXISTS {', '.join(CREATE)}")
+    """The table of tags stays where a capture by triggers needs it."""
+    shared = rows(connection, "SHOW TABLES LIKE '\\_headwater\\_capture'")
+    rows(connection, f"DROP TABLE IF EXISTS {', '.join(t for t in CREATE if t != PARTS or not shared)}")
 
 
 def own(connection: Connection, spec: SourceSpec, tables: Sequence[str], now: LogPosition) -> None:

@@ -115,7 +115,7 @@ def _refusal(name: TableName, engine: str, kind: str, cascade: tuple[str, str] |
         constraint, parent = cascade
         return (
             f"rows of {name} go or change when those of {parent} do ({constraint}: CASCADE or SET NULL), and the"
-            " server's log does not tell that",
+            " server's log does not tell that, nor do triggers",
             f"let the application do it: ALTER TABLE {quoted(name.table)} DROP FOREIGN KEY {quoted(constraint)}, and"
             " add it again without ON DELETE and ON UPDATE; or leave the table out",
         )

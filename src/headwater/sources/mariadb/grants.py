@@ -20,7 +20,7 @@ NO_LOG = (
     "the server keeps no log of changes (log_bin is off), and without it changes cannot be seen",
     "in the server's my.cnf, under [mariadb]:\n    log_bin = bin\n    server_id = 1\n    binlog_format = ROW\n"
     "    binlog_row_image = FULL\n    binlog_row_metadata = FULL\n    binlog_expire_logs_seconds = 604800\n"
-    "  and restart it",
+    '  and restart it; or let triggers do it: capture = "triggers" in [sources.…] of headwater.toml',
 )
 
 
@@ -41,22 +41,22 @@ def check(
     ((database, user),) = rows(connection, "SELECT DATABASE(), CURRENT_USER()")
     name, _, host = str(user).rpartition("@")
     to = f"'{name}'@'{host}'"
-    if not _may(connection, "SHOW MASTER STATUS"):
+    if not may(connection, "SHOW MASTER STATUS"):
         lacking.append("the user may not ask where its log is")
         statements.append(f"GRANT BINLOG MONITOR ON *.* TO {to};")
     else:
         _not_filtered(connection, source, str(database))
-    held = _rights(connection)
+    held = rights(connection)
     if not held["*"] & {"REPLICATION SLAVE", "REPLICATION SLAVE ADMIN"}:
         lacking.append("the user may not read its log")
         statements.append(f"GRANT REPLICATION SLAVE ON *.* TO {to};")
     for table in wanted:
-        if table in found and not _may(connection, f"SELECT 1 FROM {quoted(table.table)} LIMIT 0"):
+        if table in found and not may(connection, f"SELECT 1 FROM {quoted(table.table)} LIMIT 0"):
             lacking.append(f"the user may not read {table}")
             statements.append(f"GRANT SELECT ON {quoted(str(database))}.{quoted(table.table)} TO {to};")
     for own in books.CREATE:
-        rights = held["*"] | held[""] | held.get(own, set())
-        missing = [right for right in _OWN_RIGHTS if right not in rights]
+        allowed = held["*"] | held[""] | held.get(own, set())
+        missing = [right for right in _OWN_RIGHTS if right not in allowed]
         if missing:
             lacking.append(f"the user may not keep {own}")
             statements.append(f"GRANT {', '.join(missing)} ON {quoted(str(database))}.{own} TO {to};")
@@ -70,7 +70,7 @@ def check(
         raise SourceRefused(f"source {source}: {', '.join(lacking)}", f"run{kept}\n{listed}")
 
 
-def _may(connection: Connection, statement: str) -> bool:
+def may(connection: Connection, statement: str) -> bool:
     try:
         rows(connection, statement)
     except pymysql.MySQLError as error:
@@ -90,7 +90,7 @@ def _not_filtered(connection: Connection, source: str, database: str) -> None:
         )
 
 
-def _rights(connection: Connection) -> dict[str, set[str]]:
+def rights(connection: Connection) -> dict[str, set[str]]:
     """What the user may do: everywhere (`*`), in this database (empty), and with single tables."""
     me = "(REPLACE(GRANTEE, '''', '') IN (CURRENT_USER(), CURRENT_ROLE(), CONCAT(CURRENT_ROLE(), '@')))"
     held: dict[str, set[str]] = {"*": set(), "": set()}

@@ -6,46 +6,34 @@
 `START TRANSACTION WITH CONSISTENT SNAPSHOT` and `binlog_snapshot_position` are exact to the transaction. Each table
 is touched once before the log is read to its end: from then on nobody alters it, and an alteration between snapshot
 and touch is in what is read. Then all is read anew.
-
-Equality is exact: an index finds what is equal by the column's own rules (case, accents, trailing spaces), which is
-never less than what is asked for; what is equal by code points is kept.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.model.conditions import Condition, meets
-from headwater.model.errors import CaptureMissing, PositionTrimmed, SchemaChanged, SourceUnavailable, ValueUnfit
+from headwater.model.conditions import Condition
+from headwater.model.errors import CaptureMissing, PositionTrimmed, SchemaChanged, SourceUnavailable
 from headwater.model.names import SourceName, TableName
-from headwater.model.source import COUNT, ORDINAL, UNFIT, Chunk, Question, SourceSpec
+from headwater.model.source import COUNT, Chunk, Question, SourceSpec
 from headwater.sources.mariadb import books as bookkeeping
+from headwater.sources.mariadb.answering import Answering
 from headwater.sources.mariadb.books import Books
 from headwater.sources.mariadb.catalog import MariaTable
-from headwater.sources.mariadb.changes import answered
-from headwater.sources.mariadb.connection import Connection, ConnectionPool, another_life, quoted, rows, stream
+from headwater.sources.mariadb.connection import Connection, ConnectionPool, another_life, quoted, rows
 from headwater.sources.mariadb.images import Wanted
 from headwater.sources.mariadb.known import KnownTables, old_enough
 from headwater.sources.mariadb.places import LogPosition, Place, place_of
 from headwater.sources.mariadb.transactions import Log
-from headwater.sources.mariadb.types import MariaColumn, compared, fitted, literal, may_be_unfit, selected
+from headwater.sources.mariadb.types import MariaColumn
 from headwater.sources.mariadb.window import PLACE, LogWindow, window_of
 
-_KEYS = 1000
-"""Per statement."""
-_ROWS = 20_000
-"""Per batch."""
 _TRIES = 5
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -60,32 +48,17 @@ class Snapshot:
     window: LogWindow
     known: KnownTables
 
-    # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────
-
     def ask(self, question: Question) -> Iterator[pa.RecordBatch]:
-        table, _ = self.tables[question.table]
-        columns = [table.columns[name] for name in _read(question)]
-        keys = [fitted(values, table.columns[c]) for c, values in zip(question.key, question.keys.columns, strict=True)]
-        told = [ORDINAL, *question.columns, COUNT]
-        for found in self._changed(table, columns):
-            yield from self._told(_numbered(found, question, keys), question.conditions, told, table)
-        for where in _sought(table, question.key, keys):
-            for found in self._selected(table, columns, [where, *_pushed(table, question.conditions)]):
-                yield from self._told(_numbered(found, question, keys), question.conditions, told, table)
+        yield from self._answering.ask(question)
 
     def scan(self, chunk: Chunk, names: Sequence[str], conditions: Sequence[Condition]) -> Iterator[pa.RecordBatch]:
-        table, _ = self.tables[chunk.table]
-        by = chunk.bounds[:1]
-        every = dict.fromkeys([*names, *(c.column for c in conditions), *by])
-        columns = [table.columns[name] for name in every]
-        for found in self._changed(table, columns):
-            yield from self._told(_within(found, chunk), conditions, [*names, COUNT], table)
-        for found in self._selected(table, columns, [_bounded(chunk), *_pushed(table, conditions)]):
-            yield from self._told(found, conditions, [*names, COUNT], table)
+        yield from self._answering.scan(chunk, names, conditions)
 
-    # ── both halves ──────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def _answering(self) -> Answering:
+        return Answering(self.connection, {name: table for name, (table, _) in self.tables.items()}, self._changed)
 
-    def _changed(self, table: MariaTable, columns: Sequence[MariaColumn]) -> Iterator[pa.Table]:
+    def _changed(self, table: MariaTable, columns: Sequence[MariaColumn], where: Sequence[str]) -> Iterator[pa.Table]:
         """What lies between the position and the snapshot."""
         low, high = sorted((self.at, self.place))
         if low == high:
@@ -100,31 +73,6 @@ class Snapshot:
             taken_back = pc.negate(found.column(COUNT))
             found = found.set_column(found.schema.get_field_index(COUNT), COUNT, taken_back)
         yield found.drop_columns([PLACE])
-
-    def _selected(self, table: MariaTable, columns: Sequence[MariaColumn], where: Sequence[str]) -> Iterator[pa.Table]:
-        key = [table.columns[c] for c in table.key] if any(map(may_be_unfit, columns)) else []
-        every = [*columns, *(c for c in key if c.type is not None and c not in columns)]
-        read = ", ".join(selected(quoted(c.name), c) for c in every) or "1"
-        said = " AND ".join(w for w in where if w) or "TRUE"
-        statement = f"SELECT {read} FROM {table.sql} WHERE {said}"
-        for values in stream(self.connection, statement, len(every) or 1, _ROWS):
-            found = answered(values[: len(every)], every, len(columns), table.key)
-            yield found.append_column(COUNT, pa.array(np.ones(len(values[0]), np.int64)))
-
-    def _told(
-        self, found: pa.Table, conditions: Sequence[Condition], names: Sequence[str], table: MariaTable
-    ) -> Iterator[pa.RecordBatch]:
-        found = meets(found, conditions)
-        if UNFIT in found.column_names and found.num_rows:
-            wrong = found.column(UNFIT).drop_null()
-            if len(wrong):
-                raise ValueUnfit(
-                    f"{table.name} holds a value that its type here cannot: {wrong[0].as_py()}",
-                    "correct it at the source (dates are of the years 1 to 9999, decimals have 38 digits at most), or"
-                    " leave the column out of the view",
-                )
-        if found.num_rows:
-            yield from found.select(names).combine_chunks().to_batches()
 
 
 class Reader:
@@ -182,122 +130,3 @@ def held(books: Books | None, spec: SourceSpec, at: LogPosition) -> Books:
             f"source {spec.name} keeps nothing before {books.floor.text()}", "ask as of a newer position"
         )
     return books
-
-
-# ── keys ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read(question: Question) -> list[str]:
-    return list(dict.fromkeys([*question.columns, *question.key, *(c.column for c in question.conditions)]))
-
-
-def _sought(table: MariaTable, key: tuple[str, ...], keys: Sequence[pa.Array]) -> Iterator[str]:
-    """What finds the keys, statement by statement; nothing if there is none."""
-    if not key:
-        yield ""
-        return
-    columns = [table.columns[c] for c in key]
-    names = [compared(quoted(c.name), c) for c in columns]
-    possible = [row for row in zip(*(k.to_pylist() for k in keys), strict=True) if None not in row]
-    for begin in range(0, len(possible), _KEYS):
-        part = possible[begin : begin + _KEYS]
-        if len(key) == 1:
-            yield f"{names[0]} IN ({', '.join(literal(value) for (value,) in part)})"
-        else:
-            pairs = (" AND ".join(f"{n} = {literal(v)}" for n, v in zip(names, row, strict=True)) for row in part)
-            yield f"(({') OR ('.join(pairs)}))"
-
-
-def _numbered(found: pa.Table, question: Question, keys: Sequence[pa.Array]) -> pa.Table:
-    """The rows that have one of the keys, exactly, with the number of it."""
-    if not question.key:
-        return found.append_column(ORDINAL, pa.array(np.zeros(found.num_rows, np.int64)))
-    mine, theirs = np.zeros(found.num_rows, np.int64), np.zeros(question.keys.num_rows, np.int64)
-    valid, possible = np.ones(found.num_rows, np.bool_), np.ones(question.keys.num_rows, np.bool_)
-    for name, values in zip(question.key, keys, strict=True):
-        distinct = values.unique().drop_null()
-        for codes, array, good in ((mine, found.column(name), valid), (theirs, values, possible)):
-            code = pc.fill_null(pc.index_in(array, value_set=distinct), -1).to_numpy(zero_copy_only=False)
-            good &= code >= 0
-            codes *= len(distinct) + 1
-            codes += code
-    order = np.argsort(np.where(possible, theirs, np.iinfo(np.int64).max), kind="stable")
-    ranked = np.where(possible, theirs, np.iinfo(np.int64).max)[order]
-    place = np.searchsorted(ranked, mine)
-    inside = valid & (place < len(ranked))
-    inside[inside] &= ranked[place[inside]] == mine[inside]
-    kept = np.flatnonzero(inside)
-    return found.take(pa.array(kept)).append_column(ORDINAL, pa.array(order[place[kept]], pa.int64()))
-
-
-# ── conditions and chunks ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _pushed(table: MariaTable, conditions: Sequence[Condition]) -> list[str]:
-    """What the server may leave out already. It keeps what it compares otherwise than we do; that is left out here."""
-    return [text for c in conditions if (text := _condition(table.columns[c.column], c))]
-
-
-def _condition(column: MariaColumn, condition: Condition) -> str:
-    kind, name, value = column.type, quoted(column.name), condition.value
-    if kind is None or pa.types.is_floating(kind) or column.base == "time":
-        return ""
-    if value is None:
-        return "" if pa.types.is_temporal(kind) else f"{name} {condition.operator}"
-    if (pa.types.is_string(kind) or pa.types.is_binary(kind)) and condition.operator not in ("=", "in"):
-        return ""
-    if isinstance(value, tuple):
-        return f"{name} IN ({', '.join(map(literal, value))})" if value else "FALSE"
-    return f"{name} {condition.operator} {literal(value)}"
-
-
-def _bounded(chunk: Chunk) -> str:
-    if not chunk.bounds:
-        return ""
-    name, low, high = quoted(chunk.bounds[0]), *chunk.bounds[1:]
-    if not low:
-        return f"({name} < {high} OR {name} IS NULL)"
-    return f"{name} >= {low}" + (f" AND {name} < {high}" if high else "")
-
-
-def _within(found: pa.Table, chunk: Chunk) -> pa.Table:
-    """The same of rows that are here. Rows without a value belong to the first chunk."""
-    if not chunk.bounds:
-        return found
-    name, low, high = chunk.bounds
-    values = found.column(name).cast(pa.int64())
-    if low:
-        found = found.filter(pc.greater_equal(values, int(low)))
-        values = found.column(name).cast(pa.int64())
-    if high:
-        inside = pc.less(values, int(high))
-        found = found.filter(pc.if_else(pc.is_null(inside), not low, inside))
-    return found
-
-
-def chunk_bounds(connection: Connection, table: MariaTable, parts: int) -> list[tuple[str, ...]]:
-    """Parts of a table by a whole number that an index has first; evenly where numbers lie close, else by counting."""
-    by = [index[0] for index in (table.key, *table.indexes) if index]
-    column = next((c for c in by if pa.types.is_integer(table.columns[c].type or pa.null())), None)
-    if column is None or parts < 2:
-        return [()]
-    name = quoted(column)
-    ((low, high, count),) = rows(connection, f"SELECT MIN({name}), MAX({name}), COUNT({name}) FROM {table.sql}")
-    if low is None or high == low:
-        return [()]
-    if high - low <= 4 * count:
-        step = max(1, (high - low + 1) // parts)
-        cuts = [low + step * n for n in range(1, parts) if low + step * n <= high]
-    else:
-        size, cuts = max(1, count // parts), []
-        after = f"{name} >= {low}"
-        while len(cuts) < parts - 1:
-            found = rows(
-                connection, f"SELECT {name} FROM {table.sql} WHERE {after} ORDER BY {name} LIMIT 1 OFFSET {size}"
-            )
-            if not found or (cuts and found[0][0] == cuts[-1]):
-                break
-            cuts.append(found[0][0])
-            after = f"{name} >= {cuts[-1]}"
-    ends = ["", *map(str, cuts), ""]
-    return [(column, low, high) for low, high in itertools.pairwise(ends)] if cuts else [()]

@@ -14,10 +14,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headwater.model.errors import HeadwaterError
+from headwater.model.errors import HeadwaterError, LifeChanged
 from headwater.model.names import Position
 
 _POSITION = re.compile(r"(.+)\.(\d+):(\d+)@([0-9a-f]+)\.(\d+)\.(\d+)")
+_ROUND = re.compile(r"\d+@[0-9a-f]+\.\d+")
+"""A position of a capture by triggers."""
 _BITS = 40
 
 
@@ -62,6 +64,11 @@ class LogPosition:
     @classmethod
     def parse(cls, position: Position) -> LogPosition:
         match = _POSITION.fullmatch(position)
+        if match is None and _ROUND.fullmatch(position):
+            raise LifeChanged(
+                "changes were captured by triggers when the views were loaded, and are read from the server's log now",
+                "'headwater apply' loads the views over it again",
+            )
         if match is None:
             raise HeadwaterError(f"{position[:80]!r} is not a position of a MariaDB source", "load its views anew")
         log, number, offset, generation, server, begun = match.groups()
