@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.kept.contract import Ints
-from headwater.model.changelog import COUNT, consolidate, visible
+from headwater.model.changelog import COUNT, visible
+from headwater.warehouse.folding import folded
 
 SAMPLE = 2_000
 """So many of the rows taken back tell which column has the most values."""
@@ -102,19 +103,3 @@ def _number(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_date32(kind):
         return pa.int32()
     return kind if pa.types.is_integer(kind) else pa.int64()
-
-
-def folded(rows: pa.Table) -> pa.Table:
-    """Equal rows once, with their counts together. Rows without columns are all equal."""
-    if all(_exact(field.type) for field in rows.schema):
-        return consolidate(rows)
-    from headwater.kept.engine import first_of_equals  # an engine of its own is started only where it is needed
-
-    places, counts = first_of_equals(rows.drop_columns([COUNT]), rows.column(COUNT))
-    at = rows.schema.get_field_index(COUNT)
-    return rows.take(places).set_column(at, COUNT, counts)
-
-
-def _exact(kind: pa.DataType) -> bool:
-    """Whether equal values are the same bytes. Floats have two zeros; lists and the like Arrow does not group."""
-    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +18,9 @@ import pyarrow.compute as pc
 from headwater.kept.engine import can_hash, hash_of
 from headwater.model.changelog import COUNT, SEQ
 from headwater.warehouse.contents import Contents
+from headwater.warehouse.folding import one_by_one
 
 log = logging.getLogger(__name__)
-
-_Row = tuple[object, ...]
 
 OFTEN = 3
 MOST_FOUND = 5_000
@@ -77,7 +76,7 @@ class Lookups:
         wanted = pc.less_equal(rows.column(SEQ), seq)
         for name, value in where.items():
             wanted = pc.and_(wanted, pc.equal(rows.column(name), pa.scalar(value, kinds[name])))
-        return _folded(rows.filter(wanted).select([*columns, COUNT]))
+        return one_by_one(rows.filter(wanted).select([*columns, COUNT]))
 
     def _large(
         self, contents: Contents, where: Mapping[str, object], kinds: Mapping[str, pa.DataType], read: list[str]
@@ -99,31 +98,3 @@ class Lookups:
             return found
         finally:
             self._indexing.release()
-
-
-def _folded(rows: pa.Table) -> pa.Table:
-    """Each row as often as its counts say together."""
-    counts = rows.column(COUNT).to_pylist()
-    shown = rows.drop_columns([COUNT])
-    if all(count == 1 for count in counts):
-        return shown
-    places, totals = dict[_Row, int](), Counter[_Row]()
-    for at, (row, count) in enumerate(zip(_comparable_rows(shown), counts, strict=True)):
-        places.setdefault(row, at)
-        totals[row] += count
-    return shown.take(pa.array([places[row] for row, count in totals.items() for _ in range(count)], pa.int64()))
-
-
-def _comparable_rows(rows: pa.Table) -> Iterator[_Row]:
-    """Rows as values that can be counted: NaN equals itself; lists and the like by what they look like."""
-    made = [[_comparable(value) for value in column.to_pylist()] for column in rows.columns]
-    return zip(*made, strict=True) if made else iter([()] * rows.num_rows)
-
-
-_NAN = object()
-
-
-def _comparable(value: object) -> object:
-    if isinstance(value, float):
-        return _NAN if value != value else value
-    return repr(value) if isinstance(value, (list, dict)) else value
