@@ -97,7 +97,10 @@ def serve(
     said = serve_settings(project.config)
     password, made_up = password_for(where.host, said, file, environment)
     terms = Terms(
-        Account.of(said.user, password), Limits(said.rows, said.seconds), said.connections, _tls(said, project.config)
+        Account.of(said.user, password),
+        Limits(said.rows, said.seconds, said.connections),
+        said.connections,
+        _tls(said, project.config),
     )
     listening, states = listen(where.host, where.port), States(project, said.memory)
     flight = _flight(where, states, terms, _files(said, project.config)) if where.flight is not None else None
