@@ -2,7 +2,8 @@
 
 Large files are asked through the indexes that lie beside them (`kept`), small ones are in memory. What is found is
 folded by counting. A view is looked up by some columns from the third time on that it is asked by them: the first two
-are answered by reading it, so that a question nobody repeats makes no index.
+are answered by reading it, so that a question nobody repeats makes no index. Of one that is read whole a second time,
+copies are made: a reader that comes again comes for all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from headwater.warehouse.folding import one_by_one
 
 log = logging.getLogger(__name__)
 
-OFTEN = 3
+OFTEN, AGAIN = 3, 2
 MOST_FOUND = 5_000
 """A key with more entries is none; such a question is answered by reading the view."""
 MOST_INDEXED = 10_000_000
@@ -37,18 +38,18 @@ class Lookups:
         self._asked = Counter[tuple[str, tuple[str, ...]]]()
         self._indexed = set[tuple[tuple[str, ...], tuple[str, ...]]]()
 
-    def often(self, folder: str, by: tuple[str, ...]) -> bool:
+    def often(self, folder: str, by: tuple[str, ...], times: int = OFTEN) -> bool:
         """Counts a question, and says whether it is one that comes again."""
         with self._lock:
             self._asked[folder, by] += 1
-            return self._asked[folder, by] >= OFTEN
+            return self._asked[folder, by] >= times
 
     def whole(self, folder: str, contents: Contents) -> None:
-        """A view is read whole. From the third time on, copies of its large files are made meanwhile that need no
+        """A view is read whole. From the second time on, copies of its large files are made meanwhile that need no
         decoding."""
         made = (tuple(contents.large_paths()), ())
         rows = sum(file.rows for file in contents.files)
-        if not made[0] or made in self._indexed or rows > MOST_INDEXED or not self.often(folder, ()):
+        if not made[0] or made in self._indexed or rows > MOST_INDEXED or not self.often(folder, (), AGAIN):
             return
         self._indexed.add(made)
         threading.Thread(target=self._copy, args=[contents], name="headwater-copy", daemon=True).start()

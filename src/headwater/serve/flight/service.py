@@ -1,8 +1,8 @@
 """The service: what a client of Arrow Flight SQL calls, answered.
 
 GetFlightInfo says what the columns are and gives a ticket, DoGet streams the rows, DoAction prepares, ends and cancels,
-DoPut takes the values of parameters. Rows are made as they are fetched, so that no answer is whole in memory; a client that
-reads slowly slows only itself. Nothing is ever written.
+DoPut takes the values of parameters. Rows are made as they are fetched, so that no answer is whole in memory; a client
+that reads slowly slows only itself. Nothing is ever written.
 """
 
 from __future__ import annotations

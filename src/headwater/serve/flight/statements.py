@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, TypeVar
 
 from headwater.serve import settings
@@ -42,7 +43,7 @@ class Handles(Generic[T]):
         with self._lock:
             if len(self._known) >= self._most:
                 raise Refused("53400", f"there are {self._most:,} of {self._what}s already", "end some, or wait")
-            self._known[handle] = (thing, WATCH.after(self._seconds, lambda: self.drop(handle)))
+            self._known[handle] = (thing, WATCH.after(self._seconds, partial(self._late, handle)))
         return handle
 
     def get(self, handle: bytes) -> T:
@@ -51,7 +52,7 @@ class Handles(Generic[T]):
             if found is None:
                 raise Refused("26000", f"this {self._what} is not known", "it was ended, or waited too long: ask again")
             WATCH.never(found[1])
-            self._known[handle] = (found[0], WATCH.after(self._seconds, lambda: self.drop(handle)))
+            self._known[handle] = (found[0], WATCH.after(self._seconds, partial(self._late, handle)))
             return found[0]
 
     def take(self, handle: bytes) -> T:
@@ -72,6 +73,9 @@ class Handles(Generic[T]):
             WATCH.never(found[1])
             self._gone(found[0])
         return found is not None
+
+    def _late(self, handle: bytes) -> None:
+        self.drop(handle)
 
     def clear(self) -> None:
         for handle in list(self._known):
