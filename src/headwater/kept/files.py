@@ -13,15 +13,15 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from headwater.kept import cache
 from headwater.kept.contract import KEY, Ints
@@ -29,8 +29,12 @@ from headwater.kept.engine import hashes, matched, speaking
 from headwater.kept.memory import with_below
 from headwater.kept.places import values_at
 from headwater.kept.runs import Index, Indexed, Ranges, copied, indexed, indexes, mapped, opened, places_of
+from headwater.kept.standing import narrowed, places_of_value
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.storage import Storage
+
+if TYPE_CHECKING:  # where there are copies, no Parquet file is opened
+    import pyarrow.parquet as pq
 
 SMALL_ROWS = 20_000
 """A file with fewer rows is indexed in memory."""
@@ -87,6 +91,20 @@ class FilesKept:
             if len(at):
                 parts.append(run.take(at, columns))
         return pa.concat_tables([pa.schema([self._schema.field(n) for n in columns]).empty_table(), *parts])
+
+    def standing(self, where: Mapping[str, object], columns: Sequence[str]) -> pa.Table:
+        """The rows of the state with these values as they stand in the files, COUNT among the columns. Values are of
+        types that have an order; one at least is not NULL."""
+        known = {n: pa.scalar(v, self._schema.field(n).type).as_py() for n, v in where.items()}
+        asked = [name for name, value in known.items() if value is not None]
+        parts = []
+        for runs in zip(*(self._runs(Index((), name)) for name in asked), strict=True):
+            found = [places_of_value(run, name, known[name]) for run, name in zip(runs, asked, strict=True)]
+            at = min(found, key=len)
+            if len(at):
+                rows = runs[0].rows.select(list(dict.fromkeys([*columns, *where, SEQ]))).take(pa.array(np.sort(at)))
+                parts.append(narrowed(rows, known))
+        return self._seen(parts, [*dict.fromkeys([*columns, *where, SEQ])]).select(columns)
 
     def first(self, by: Sequence[str], keys: pa.Table, value: str, number: Ints, last: bool = False) -> pa.Table:
         wanted, runs = self._keys(by, keys), list(self._runs(Index(tuple(by), value)))
@@ -249,6 +267,8 @@ class FilesKept:
             self._tidy(path)
 
     def _parquet(self, path: str) -> pq.ParquetFile:
+        import pyarrow.parquet as pq
+
         return pq.ParquetFile(path, filesystem=self._storage.filesystem)
 
     def _read(self, file: pq.ParquetFile) -> pa.Table:
