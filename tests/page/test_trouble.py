@@ -94,7 +94,7 @@ def test_a_page_beside_a_run_may_say_as_much_as_it_likes(monkeypatch: pytest.Mon
     """What a process writes and nobody reads stops it once the pipe is full."""
     told = json.dumps({"event": "listening", "url": "http://here/"})
     lines = f"import sys\nprint({told!r}, flush=True)\nsys.stderr.write('x' * 99 + '\\n')\nsys.stderr.flush()\n"
-    lines += "for _ in range(5000): sys.stderr.write('y' * 99 + '\\n')\n"
+    lines += "for _ in range(5000): print('y' * 99, file=sys.stderr); print('z' * 99)\n"
     lines += f"sys.stderr.flush()\nopen({str(tmp_path / 'said')!r}, 'w').close()\nsys.stdin.read()"
     monkeypatch.setattr(beside, "_command", lambda *args: [sys.executable, "-c", lines])
     with beside.page_beside(tmp_path, "127.0.0.1", 0) as url:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from headwater.model.errors import HeadwaterError
 
@@ -29,9 +30,12 @@ def page_beside(folder: Path, host: str, port: int) -> Iterator[str]:
         start_new_session=True,  # Ctrl-C is for the run, which stops in its own time
     )  # fmt: skip
     assert page.stdin is not None
+    assert page.stdout is not None
+    assert page.stderr is not None
     try:
         url = _listening(page)
-        threading.Thread(target=_heard, args=(page,), name="headwater-page", daemon=True).start()
+        for pipe in (page.stdout, page.stderr):
+            threading.Thread(target=_heard, args=(pipe,), name="headwater-page", daemon=True).start()
         yield url
     finally:
         page.stdin.close()
@@ -47,10 +51,9 @@ def _command(folder: Path, host: str, port: int) -> list[str]:
     return [*command, "--project", str(folder), "--host", host, "--port", str(port)]
 
 
-def _heard(page: subprocess.Popen[str]) -> None:
+def _heard(pipe: IO[str]) -> None:
     """What it says is for the log; unread it would fill its pipe, and stop the page."""
-    assert page.stderr is not None
-    for line in page.stderr:
+    for line in pipe:
         log.warning("the page says: %s", line.rstrip())
 
 
