@@ -15,6 +15,7 @@ from agents.authority import Authority, Made
 from agents.hub_here import HubHere, running
 from headwater.agent.agent import Agent
 from headwater.agent.joining import Invitation, join, read_settings
+from headwater.agent.line import HubLine, NotStarted
 from headwater.hub.settings import Opens
 from headwater.model.errors import ConfigError, SourceRefused, UsageError
 from headwater.model.names import SourceName
@@ -121,14 +122,14 @@ def test_what_does_not_prove_it_is_refused_with_the_reason(world: World, wrong, 
 
 
 def test_a_certificate_whose_time_ends_while_it_is_connected(world: World) -> None:
-    end = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + 4))
-    with running(world.laptop(world.ours.sign("laptop", PAST[0], end))) as agent:
-        assert world.answers()
-        until = time.monotonic() + 20
-        while not agent._stopping.is_set() and time.monotonic() < until:
-            time.sleep(0.2)
-        assert agent._refused is not None
-        assert "time is over" in agent._refused.what
+    end = time.time() + 4
+    folder = world.laptop(world.ours.sign("laptop", PAST[0], time.strftime("%Y%m%d%H%M%SZ", time.gmtime(end))))
+    line = HubLine(read_settings(folder), 1)
+    with pytest.raises(NotStarted):
+        line.life("one", [], {})
+    time.sleep(max(end - time.time(), 0) + 0.5)
+    with pytest.raises(SourceRefused, match="the certificate's time is over"):  # on the same connection
+        line.life("one", [], {})
 
 
 def test_a_revoked_one_opens_nothing_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

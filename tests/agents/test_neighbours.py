@@ -133,6 +133,7 @@ def test_nobody_writes_as_somebody_else(world: World) -> None:
     assert brought(b, replace(good, body=b"else"), of_a, **{"X-Digest": digest(b"rows"), "X-Proof": swapped}) == 400
     assert brought(a, replace(good, sender="b", to="a"), of_a) == 401, "a stolen letter, sent back"
     assert brought(c, replace(good, to="c"), of_a) == 410
+    assert brought(b, replace(good, to="c"), of_a) == 410
     assert brought(c, good, of_a) == 410, "a stolen letter, brought to another"
     assert brought(b, good, "00" * 32) == 401
     assert brought(b, good, of_a, **{"X-Proof": "ü"}) == 401

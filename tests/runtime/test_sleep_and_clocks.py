@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from agents.hub_here import running
+from headwater.model.errors import HeadwaterError
 from runtime.test_agents import Far
 from runtime.test_agents import shown as shown_of_all
 from runtime.test_chains import TABLES, Fleet, shown
@@ -49,10 +50,11 @@ def clock(**said: str) -> dict[str, str]:
 def eventually(holds: Callable[[], bool], seconds: float = 180) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if holds():
-            return True
+        with contextlib.suppress(HeadwaterError):  # nothing is there yet
+            if holds():
+                return True
         time.sleep(1)
-    return holds()
+    return False
 
 
 @pytest.mark.parametrize("how", ["chain", "copy", "visit"])
