@@ -27,6 +27,7 @@ from headwater.model.errors import (
 )
 from headwater.model.names import Position, TableName
 from headwater.model.source import CAPTURE, UNFIT, Chunk, Question, SourceSpec
+from headwater.sources.mariadb.triggers import rounds
 from headwater.sources.mariadb.triggers.adapter import TriggerSource
 from mariadb_server import MariadbServer, find, mariadb_server
 
@@ -160,13 +161,17 @@ def test_a_poller_that_is_killed_between_reading_and_numbering_leaves_nothing(db
     assert told(db.source.poll(start, {t: ["id"]}, 10), t) == [{(1,): 1, (2,): 1}]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_hammered_by_writers_every_position_is_a_state(db: Bare, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "pieces"), [(0, 100), (1, 0)])
+def test_hammered_by_writers_every_position_is_a_state(
+    db: Bare, seed: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every transaction moves amounts and writes down what it moved. So at any position the one table is the sum of
-    the other; if a transaction were torn, lost or told twice, it would not be."""
+    the other; if a transaction were torn, lost or told twice, it would not be. Also where gaps are too many to look
+    them up one by one (`pieces`)."""
     a = db.captured("CREATE TABLE a (id int PRIMARY KEY, v int NOT NULL, KEY (v))", "a")
     m = db.captured("CREATE TABLE m (id int NOT NULL, by_how_much int NOT NULL)", "m")
     db.run("INSERT INTO a SELECT seq, 0 FROM seq_1_to_8")
+    monkeypatch.setattr(rounds, "_PIECES", pieces)
     start = db.source.position()
     stop, failures, deadlocks = threading.Event(), list[BaseException](), Counter[str]()
 
@@ -626,6 +631,41 @@ def test_untagged_changes_of_a_session_that_tagged_before_are_never_in_the_wrong
     db.run("BEGIN", tagged(6), "UPDATE t SET v = 6", "COMMIT", by=other)
     poll = db.source.poll(poll.end, {t: ["id", "v"]}, 100)
     assert told(poll, t) == [{(1, 3): -1, (1, 5): 1}, {(1, 5): -1, (1, 6): 1}]
+
+
+def test_a_writer_that_waits_too_long_for_a_tag_fails_and_leaves_no_gap(db: Bare) -> None:
+    """Its statement is undone, so nothing is missing; a deadlock is one, too."""
+    t = db.captured("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    db.run("INSERT INTO t VALUES (1, 0), (2, 0)", "SET innodb_lock_wait_timeout = 1")
+    start, other = db.source.position(), db.connect()
+    db.run("BEGIN", tagged(1), "COMMIT")  # from now on it looks whether its tag is the newest
+    db.run("BEGIN", tagged(2), by=other)
+    with pytest.raises(pymysql.err.OperationalError) as refused:
+        db.run("UPDATE t SET v = 1 WHERE id = 1")
+    assert refused.value.args[0] == 1205
+    db.run("SET innodb_lock_wait_timeout = 50", "BEGIN", "SELECT * FROM t WHERE id = 1 FOR UPDATE")
+    codes = list[int]()
+
+    def write() -> None:
+        try:
+            db.run("UPDATE t SET v = 2 WHERE id = 1", by=other)  # waits for the row, and the row's holder for the tag
+        except pymysql.err.OperationalError as error:
+            codes.append(error.args[0])
+
+    waiting = threading.Thread(target=write)
+    waiting.start()
+    time.sleep(0.3)
+    try:
+        db.run("UPDATE t SET v = 3 WHERE id = 1", "COMMIT")
+    except pymysql.err.OperationalError as error:
+        codes.append(error.args[0])
+    waiting.join()
+    assert codes == [1213], "one of them is the victim"
+    other.commit()
+    db.main.rollback()
+    poll = db.source.poll(start, {t: ["id", "v"]}, 100)
+    assert db.run("SELECT COUNT(*) FROM _headwater_gaps") == ((0,),)
+    assert scanned(db, t, ["id", "v"], poll.end) == Counter(db.run("SELECT * FROM t"))
 
 
 def test_questions_find_their_rows_among_many_changes(db: Bare) -> None:

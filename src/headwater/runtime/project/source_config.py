@@ -4,8 +4,8 @@
     url = "mariadb://reader:${SHOP_PASSWORD}@db.example/shop"
     kind = "postgresql", host = …, port = …, database = …, user = …, password = …       instead of a url, or beside it
     ask = false                 never asked once views over it are loaded: what they need of it is kept beside them
-    capture = "log"             how a server's changes are seen: by its "log" (as it is at MariaDB), by "triggers" (as it
-                                is at PostgreSQL), or "auto": by the log where the server allows it
+    capture = "log"             how a server's changes are seen: by its "log" (so it is at MariaDB), by "triggers" (so
+                                it is at PostgreSQL), or "auto": by the log where the server allows it
     questions = "visit"         of a database with an agent (agent://NAME): they wait until it is there; "copy": none is
                                 asked once views over it are loaded, what they need of it is kept beside them;
                                 "chain": agents join rows between themselves (maintenance = 'pull-push')
