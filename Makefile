@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 DBT    := .venv-dbt
 
 .DEFAULT_GOAL := help
-.PHONY: help install mariadb demo lab verdicts test fast soak chaos corpus lint format screens docs bench dbt clean
+.PHONY: help install mariadb mysql demo lab verdicts test fast soak chaos corpus lint format screens docs bench dbt clean
 
 help: ## list what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ install: $(READY) ## install Headwater and its development tools into .venv
 
 mariadb: $(READY) ## a MariaDB for the tests, unpacked into your cache folder; nothing is installed
 	@$(BIN)/python tests/mariadb_server.py
+
+mysql: $(READY) ## a MySQL for the tests, out of Debian's sid, unpacked into your cache folder; nothing is installed
+	@$(BIN)/python tests/mysql_server.py
 
 demo: $(READY) ## three databases, three views, a few thousand transactions, verified: about a minute
 	@$(BIN)/headwater demo
@@ -42,7 +45,7 @@ test: $(READY) ## what must pass: style, types, package order, all tests but soa
 	@$(BIN)/python -m pytest -n '$(or $(JOBS),3)' --dist loadfile --no-loadscope-reorder
 
 fast: $(READY) ## the tests that need neither a JVM nor a server
-	@$(BIN)/python -m pytest -m 'not spark and not postgres and not mariadb and not s3'
+	@$(BIN)/python -m pytest -m 'not spark and not postgres and not mariadb and not mysql and not s3'
 
 soak: $(READY) ## what takes minutes: writers that never rest, kills (-9) under load, TPC-H and every kind of query on the engine
 	@$(BIN)/python -m pytest -m soak

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import mysql_server as mysql_servers
 from headwater.runtime.compute.spark import start_spark
 from headwater.runtime.project import secrets
 from headwater.runtime.project.config import Config
@@ -83,6 +84,17 @@ def mariadb_bare() -> Iterator[MariadbServer]:
         pytest.skip("there is no MariaDB server: install mariadb-server, or run 'make mariadb'")
     folder = tempfile.TemporaryDirectory(prefix="headwater-mariadb-", ignore_cleanup_errors=True)
     with folder as path, mariadb_server(path, {"skip-log-bin": "1"}) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MariadbServer]:
+    """A real MySQL, one per run, where there is one."""
+    if mysql_servers.find() is None:
+        assert "mysql" not in os.environ.get("HEADWATER_TESTS_NEED", ""), "there is no MySQL server"
+        pytest.skip("there is no MySQL server: run 'make mysql' on a Debian")
+    folder = tempfile.TemporaryDirectory(prefix="headwater-mysql-", ignore_cleanup_errors=True)
+    with folder as path, mysql_servers.mysql_server(path) as server:
         yield server
 
 

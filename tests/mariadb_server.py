@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import pymysql
@@ -33,6 +33,28 @@ PACKAGES = ("mariadb-server-core", "libaio1", "liburing2")
 """What the server needs and a small machine may lack; on other releases of Debian a library may be called otherwise."""
 
 
+class Programs(Protocol):
+    """A server's: what is particular to its product."""
+
+    @property
+    def product(self) -> str: ...
+
+    @property
+    def scheme(self) -> str: ...
+
+    def command(self) -> list[str]: ...
+
+    def settings(self) -> dict[str, str]: ...
+
+    def environment(self) -> dict[str, str]: ...
+
+    def bootstrap(self, data: Path) -> None: ...
+
+    def connecting(self) -> dict[str, Any]: ...
+
+    def users(self) -> list[str]: ...
+
+
 @dataclass(frozen=True)
 class Installation:
     """Where a server is: the program, the folder of its messages and system tables, the libraries beside it."""
@@ -40,6 +62,43 @@ class Installation:
     program: Path
     share: Path
     libraries: tuple[Path, ...] = ()
+    product: str = "MariaDB"
+    scheme: str = "mariadb"
+
+    def command(self) -> list[str]:
+        return [
+            str(self.program),
+            "--no-defaults",
+            f"--lc-messages-dir={self.share}",
+            f"--character-sets-dir={self.share / 'charsets'}",
+            *(["--user=root"] if os.geteuid() == 0 else []),
+        ]
+
+    def settings(self) -> dict[str, str]:
+        return {"innodb-flush-method": "nosync", "sync-frm": "0"}
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, self.libraries))}
+
+    def bootstrap(self, data: Path) -> None:
+        """Lay out an empty data folder."""
+        names = ("mysql_system_tables", "mysql_performance_tables", "mysql_system_tables_data")
+        texts = [(self.share / f"{name}.sql").read_text() for name in names]
+        options = ["--bootstrap", f"--datadir={data}", "--log-warnings=0", "--enforce-storage-engine="]
+        subprocess.run(
+            [*self.command(), *options],
+            input="\n".join(["CREATE DATABASE mysql;\nUSE mysql;", *texts]).encode(),
+            env=self.environment(),
+            check=True,
+            capture_output=True,
+        )
+
+    def connecting(self) -> dict[str, Any]:
+        return {"ssl_disabled": True}
+
+    def users(self) -> list[str]:
+        """What keeps others out."""
+        return ["DELETE FROM mysql.global_priv WHERE User = ''", "FLUSH PRIVILEGES"]
 
 
 def cache() -> Path:
@@ -74,20 +133,20 @@ def unpack() -> Installation:
 
 
 class MariadbServer:
-    def __init__(self, folder: Path, installation: Installation, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, installation: Programs, settings: Mapping[str, str] | None = None) -> None:
         self._folder, self._found = folder.resolve(), installation
         self._settings = dict(settings or {})
         self._data, self._socket = self._folder / "data", self._folder / "socket"
         self._process: subprocess.Popen[bytes] | None = None
         self.host, self.port = "127.0.0.1", _free_port()
         self._data.mkdir(parents=True)
-        self._bootstrap()
+        installation.bootstrap(self._data)
         self.start()
         with self._root() as cursor:
             cursor.execute(f"CREATE USER {USER}@'%%' IDENTIFIED BY %s", [PASSWORD])
             cursor.execute(f"GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION")
-            cursor.execute("DELETE FROM mysql.global_priv WHERE User = ''")
-            cursor.execute("FLUSH PRIVILEGES")
+            for statement in installation.users():
+                cursor.execute(statement)
 
     def start(self) -> None:
         settings = {
@@ -106,12 +165,13 @@ class MariadbServer:
             "innodb-flush-log-at-trx-commit": "2",
             "innodb-buffer-pool-size": "128M",
             "max-connections": "400",
+            **self._found.settings(),
             **self._settings,
         }
         options = [f"--{name}={value}" for name, value in settings.items()]
         self._process = subprocess.Popen(
-            [*self._command(), *options, "--skip-name-resolve", "--innodb-flush-method=nosync", "--sync-frm=0"],
-            env=self._environment(),
+            [*self._found.command(), *options, "--skip-name-resolve"],
+            env=self._found.environment(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -121,11 +181,11 @@ class MariadbServer:
                 pymysql.connect(host=self.host, port=self.port, user="nobody", connect_timeout=2).close()
                 return
             except pymysql.err.OperationalError as error:
-                if error.args[0] == 1045:  # it refuses: it is there
+                if error.args[0] in (1045, 1130):  # it refuses: it is there
                     return
                 if time.monotonic() > deadline or self._process.poll() is not None:
-                    said = (self._folder / "log").read_text(errors="replace")[-2000:]
-                    raise RuntimeError(f"MariaDB does not start: {said}") from error
+                    said = "".join(log.read_text(errors="replace")[-2000:] for log in self._folder.glob("log*"))
+                    raise RuntimeError(f"{self._found.product} does not start: {said}") from error
                 time.sleep(0.05)
 
     def stop(self, crash: bool = False) -> None:
@@ -143,9 +203,9 @@ class MariadbServer:
         shutil.rmtree(self._data)
         shutil.copytree(self._folder / "backup", self._data)
 
-    def url(self, database: str, user: str = USER, password: str = PASSWORD, scheme: str = "mariadb") -> str:
+    def url(self, database: str, user: str = USER, password: str = PASSWORD, scheme: str = "") -> str:
         parts = [quote(part, safe="") for part in (user, password, database)]
-        return f"{scheme}://{parts[0]}:{parts[1]}@{self.host}:{self.port}/{parts[2]}"
+        return f"{scheme or self._found.scheme}://{parts[0]}:{parts[1]}@{self.host}:{self.port}/{parts[2]}"
 
     def connect(self, database: str | None = None, **said: Any) -> pymysql.Connection:
         options = {
@@ -153,7 +213,7 @@ class MariadbServer:
             "password": PASSWORD,
             "charset": "utf8mb4",
             "autocommit": True,
-            "ssl_disabled": True,
+            **self._found.connecting(),
             **said,
         }
         return pymysql.connect(host=self.host, port=self.port, database=database, **(options | said))
@@ -173,36 +233,6 @@ class MariadbServer:
 
     def _root(self) -> contextlib.AbstractContextManager[Any]:
         return pymysql.connect(unix_socket=str(self._socket), user="root", autocommit=True).cursor()
-
-    def _command(self) -> list[str]:
-        share = self._found.share
-        return [
-            str(self._found.program),
-            "--no-defaults",
-            f"--lc-messages-dir={share}",
-            f"--character-sets-dir={share / 'charsets'}",
-            *(["--user=root"] if os.geteuid() == 0 else []),
-        ]
-
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, self._found.libraries))}
-
-    def _bootstrap(self) -> None:
-        names = ("mysql_system_tables", "mysql_performance_tables", "mysql_system_tables_data")
-        texts = [(self._found.share / f"{name}.sql").read_text() for name in names]
-        subprocess.run(
-            [
-                *self._command(),
-                "--bootstrap",
-                f"--datadir={self._data}",
-                "--log-warnings=0",
-                "--enforce-storage-engine=",
-            ],
-            input="\n".join(["CREATE DATABASE mysql;\nUSE mysql;", *texts]).encode(),
-            env=self._environment(),
-            check=True,
-            capture_output=True,
-        )
 
 
 @contextlib.contextmanager

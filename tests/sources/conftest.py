@@ -33,9 +33,16 @@ LONG_AT_MARIADB = (
 """Each takes several seconds there, and creates tables by the dozen: they are part of make soak. In their place CI runs
 the histories of `test_mariadb.py`."""
 
+LONG_AT_MYSQL = (
+    "test_random_histories_of_sessions_that_overlap[mysql-1]",
+    "test_random_histories_of_sessions_that_overlap[mysql-2]",
+)
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "mariadb" in item.keywords and getattr(item, "originalname", "") in LONG_AT_MARIADB:
+        if {"mariadb", "mysql"} & set(item.keywords) and getattr(item, "originalname", "") in LONG_AT_MARIADB:
+            item.add_marker(pytest.mark.soak)
+        if "mysql" in item.keywords and item.name in LONG_AT_MYSQL:
             item.add_marker(pytest.mark.soak)

@@ -1,12 +1,12 @@
-"""MariaDB in the contract suite: one database per test on the server of the run. Texts fold case, as they do by
-default."""
+"""MariaDB and MySQL in the contract suite: one database per test on the server of the run. Texts fold case,
+as they do by default."""
 
 from __future__ import annotations
 
 import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pymysql
@@ -37,10 +37,10 @@ def quote(name: str) -> str:
 
 
 class MariadbRig:
-    name = "mariadb"
     exact_transactions = True
 
-    def __init__(self, server: MariadbServer, database: str) -> None:
+    def __init__(self, server: MariadbServer, database: str, name: str = "mariadb") -> None:
+        self.name = name
         self._server, self._database = server, database
         self.spec = SourceSpec(SourceName("src"), server.create_database(database))
         self._local = threading.local()
@@ -151,13 +151,18 @@ _databases = itertools.count()
 
 
 @contextmanager
-def open_mariadb(request: pytest.FixtureRequest) -> Iterator[Rig]:
-    server: MariadbServer = request.getfixturevalue("mariadb")
-    rig = MariadbRig(server, f"rig_{next(_databases)}")
+def open_mariadb(request: pytest.FixtureRequest, name: str = "mariadb") -> Iterator[Rig]:
+    server: MariadbServer = request.getfixturevalue(name)
+    rig = MariadbRig(server, f"rig_{next(_databases)}", name)
     try:
         yield rig
     finally:
         rig.close()
 
 
+def open_mysql(request: pytest.FixtureRequest) -> AbstractContextManager[Rig]:
+    return open_mariadb(request, "mysql")
+
+
 RIGS.append(pytest.param(open_mariadb, id="mariadb", marks=pytest.mark.mariadb))
+RIGS.append(pytest.param(open_mysql, id="mysql", marks=pytest.mark.mysql))

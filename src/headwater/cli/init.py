@@ -36,7 +36,7 @@ SOURCES = """\
 # password = "${TILL_PASSWORD}"
 
 # [sources.stock]
-# url = "mariadb://reader:${STOCK_PASSWORD}@db.example:3306/stock"     # by its binary log; one database is one source
+# url = "mariadb://reader:${STOCK_PASSWORD}@db.example:3306/stock"     # or mysql://; by its log; a database is a source
 
 [sources.crm]
 url = "sqlite:///crm.db"             # relative to this file; sqlite:////four/slashes for an absolute path

@@ -1,4 +1,4 @@
-"""MariaDB as a source (10.5 or newer), by its binary log.
+"""MariaDB (10.5 or newer) and MySQL (8.0 or newer) as a source, by their binary log.
 
 **Positions** are places in the log (`places.py`); they name the capture and the very log they belong to. What a
 position contains are the transactions that end at or before it, in the order of the log, which is the order of their
@@ -19,8 +19,9 @@ Known limits:
 - what a session writes with `sql_log_bin = 0`, or into the files, nobody can see;
 - tables of other engines than InnoDB, and system-versioned ones, are refused; virtual columns, `uuid` and `inet6`
   columns and texts in gbk, sjis and the like are not read;
-- one database is one source; other databases of the server are other sources;
-- MySQL is refused: its snapshots do not say where in the log they are.
+- one database is one source; other databases of the server are other sources.
+
+What the two products differ in is in `dialect.py`, and which state a snapshot shows in `moments.py`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from headwater.sources.mariadb import books, catalog, grants
 from headwater.sources.mariadb.answering import chunk_bounds
 from headwater.sources.mariadb.books import Books
 from headwater.sources.mariadb.changes import wanted
-from headwater.sources.mariadb.connection import Connection, ConnectionPool, another_life, rows
+from headwater.sources.mariadb.connection import Connection, ConnectionPool, another_life, log_end, rows
 from headwater.sources.mariadb.known import KnownTables, captured
 from headwater.sources.mariadb.past import Reader, held
 from headwater.sources.mariadb.places import LogPosition, place_of
@@ -82,8 +83,8 @@ class MariadbSource:
         with self._pool.borrow() as connection:
             names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'sync_binlog', 'innodb_flush_log_at_trx_commit'"
             said = dict(rows(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))
+            advice = grants.advice(connection, tables, catalog.tables(connection, self.name))
         kept = float(said.get("binlog_expire_logs_seconds", 0)) or 86_400 * float(said.get("expire_logs_days", 0))
-        advice = []
         if kept:
             advice.append(
                 f"the server keeps its log for {kept / 86_400:g} days; if Headwater is away for longer, views are"
@@ -337,7 +338,7 @@ class MariadbSource:
         with self._reader.snapshot(LogPosition.parse(at), question.named()) as snapshot:
 
             def kind(table: TableName, column: str) -> pa.DataType:
-                return snapshot.tables[table][0].columns[column].type
+                return snapshot.tables[table].table.columns[column].type
 
             yield from one_by_one(question, snapshot.ask, kind)
 
@@ -361,11 +362,10 @@ class MariadbSource:
     # ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _log(self, connection: Connection) -> Log:
-        ((file, *_),) = rows(connection, "SHOW MASTER STATUS")
-        return Log(self._pool, self.name, place_of(file, 0)[0])
+        return Log(self._pool, self.name, place_of(log_end(connection)[0], 0)[0])
 
     def _now(self, connection: Connection, life: str) -> LogPosition:
-        ((file, offset, *_),) = rows(connection, "SHOW MASTER STATUS")
+        file, offset, *_ = log_end(connection)
         log, place = place_of(file, int(offset))
         with Log(self._pool, self.name, log).dump(place) as dump:
             return LogPosition(place, dump.head(), life)

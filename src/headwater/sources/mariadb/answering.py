@@ -3,7 +3,8 @@
     R(P) = R(S) ± changes between P and S
 
 Both ways of capture answer like this, and differ in where the changes are: `past.py` has them from the server's log,
-`triggers/past.py` from tables beside those that are asked.
+`triggers/past.py` from tables beside those that are asked. Where nobody can say whether a snapshot shows a change
+(`moments.py`), the rows it touches are left out of what the snapshot shows, and are among the changes.
 
 Equality is exact: an index finds what is equal by the column's own rules (case, accents, trailing spaces), which is
 never less than what is asked for; what is equal by code points is kept.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,8 @@ from headwater.model.source import COUNT, ORDINAL, UNFIT, Chunk, Question
 from headwater.sources.mariadb.catalog import MariaTable
 from headwater.sources.mariadb.changes import answered
 from headwater.sources.mariadb.connection import Connection, quoted, rows, stream
-from headwater.sources.mariadb.types import MariaColumn, compared, fitted, literal, may_be_unfit, selected
+from headwater.sources.mariadb.moments import Doubts
+from headwater.sources.mariadb.types import MariaColumn, compared, fitted, from_texts, literal, may_be_unfit, selected
 
 _KEYS = 1000
 """Per statement."""
@@ -45,6 +47,7 @@ class Answering:
     connection: Connection
     tables: Mapping[TableName, MariaTable]
     changed: Changed
+    doubts: Mapping[TableName, Doubts] = field(default_factory=dict)
 
     def ask(self, question: Question) -> Iterator[pa.RecordBatch]:
         table = self.tables[question.table]
@@ -72,14 +75,20 @@ class Answering:
             yield from self._told(found, conditions, [*names, COUNT], table)
 
     def _selected(self, table: MariaTable, columns: Sequence[MariaColumn], where: Sequence[str]) -> Iterator[pa.Table]:
-        key = [table.columns[c] for c in table.key] if any(map(may_be_unfit, columns)) else []
+        doubts = self.doubts.get(table.name)
+        named = doubts is not None or any(map(may_be_unfit, columns))
+        key = [table.columns[c] for c in table.key] if named else []
         every = [*columns, *(c for c in key if c.type is not None and c not in columns)]
         read = ", ".join(selected(quoted(c.name), c) for c in every) or "1"
         said = " AND ".join(w for w in where if w) or "TRUE"
         statement = f"SELECT {read} FROM {table.sql} WHERE {said}"
         for values in stream(self.connection, statement, len(every) or 1, _ROWS):
             found = answered(values[: len(every)], every, len(columns), table.key)
-            yield found.append_column(COUNT, pa.array(np.ones(len(values[0]), np.int64)))
+            found = found.append_column(COUNT, pa.array(np.ones(len(values[0]), np.int64)))
+            if doubts is not None:
+                keys = [from_texts(values[every.index(table.columns[c])], table.columns[c])[0] for c in doubts.key]
+                found = found.filter(doubts.untouched(keys))
+            yield found
 
     def _told(
         self, found: pa.Table, conditions: Sequence[Condition], names: Sequence[str], table: MariaTable
@@ -153,7 +162,7 @@ def _pushed(table: MariaTable, conditions: Sequence[Condition]) -> list[str]:
 
 def _condition(column: MariaColumn, condition: Condition) -> str:
     kind, name, value = column.type, quoted(column.name), condition.value
-    if kind is None or pa.types.is_floating(kind) or column.base == "time":
+    if kind is None or pa.types.is_floating(kind) or column.base in ("time", "json"):
         return ""
     if value is None:
         return "" if pa.types.is_temporal(kind) else f"{name} {condition.operator}"

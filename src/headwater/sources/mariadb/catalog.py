@@ -90,6 +90,12 @@ def tables(connection: Connection, source: SourceName, only: str | None = None) 
     return found
 
 
+def primary_key(connection: Connection, name: TableName) -> tuple[str, ...]:
+    """As it is now; the columns of a table are remembered, and its key may go without their becoming others."""
+    statement = _INDEXES + " AND INDEX_NAME = 'PRIMARY' AND TABLE_NAME = %s ORDER BY SEQ_IN_INDEX"
+    return tuple(column for _, _, column in rows(connection, statement, [name.table]))
+
+
 def _column(described: Sequence[object]) -> MariaColumn:
     name, base, declared, nullable, charset, precision, scale, fraction, length, extra, widest = described
     base, declared, charset = str(base), str(declared), str(charset or "")

@@ -1,4 +1,4 @@
-"""Connections to one MariaDB, and its errors in our words.
+"""Connections to one MariaDB or MySQL, and its errors in our words.
 
 An adapter borrows a connection per call; a stream that is still being read keeps its own, so calls may be nested.
 Passwords never reach a message: only host, port, database and user are named. A session reads text as UTF-8, times
@@ -26,21 +26,14 @@ from headwater.model.errors import (
     SourceUnavailable,
 )
 from headwater.model.source import SourceSpec
+from headwater.sources.mariadb.dialect import Dialect, dialect_of, number_of
 from headwater.sources.mariadb.wire import Columns, columns_of
 
 Connection = pymysql.Connection
 
-_SESSION = (
-    "SET NAMES utf8mb4, SESSION time_zone = '+00:00', SESSION sql_mode = '', SESSION autocommit = 1,"
-    " SESSION tx_isolation = 'REPEATABLE-READ', SESSION lock_wait_timeout = 30,"
-    " SESSION innodb_lock_wait_timeout = 30, SESSION max_statement_time = 0, SESSION group_concat_max_len = 1048576,"
-    " SESSION in_predicate_conversion_threshold = 0, @master_binlog_checksum = 'NONE', @mariadb_slave_capability = 4"
-)
-"""A long IN list is to stay one: its ranges are looked up in an index. What begins with @ is for reading the log."""
-
 _FRESH = 0.5
 """Seconds for which a connection is taken to be still there."""
-_LOST = frozenset({2006, 2013, 2055, 1053, 1927, 1184})
+_LOST = frozenset({2006, 2013, 2055, 1053, 1927, 1184, 4031})
 _DENIED = frozenset({1142, 1143, 1227, 1044, 1370})
 _MOVED = frozenset({1146, 1054, 1412, 1051})
 LOG_TROUBLE = 1236
@@ -98,17 +91,23 @@ class ConnectionPool:
         try:
             connection = pymysql.connect(**self._parameters, **_encryption.get(self.place, {}))
             version = str(connection.server_version)  # type: ignore[attr-defined]  # the stubs lack it
-            if "mariadb" not in version.lower():
+            product = dialect(connection)
+            if number_of(version) < product.oldest:
                 connection.close()
                 raise SourceRefused(
-                    f"source {self._spec.name} ({self.place}) is MySQL {version}: its snapshots do not say where in its"
-                    " log they are, so no state can be proven",
-                    "use MariaDB 10.5 or newer",
+                    f"source {self._spec.name} ({self.place}) is {product.name} {version}, which is too old",
+                    f"use {product.name} {product.oldest[0]}.{product.oldest[1]} or newer",
                 )
             with connection.cursor() as cursor:
-                cursor.execute(_SESSION)
+                cursor.execute(product.session)
         except pymysql.MySQLError as error:
             raise self._connect_error(error) from None
+        except RuntimeError as error:  # the driver's word for a library that it lacks
+            raise SourceRefused(
+                f"source {self._spec.name} ({self.place}) offers no encryption, and without it the password of"
+                f" {self._parameters['user']} cannot be sent",
+                "turn on TLS at the server, or 'pip install cryptography' where Headwater runs",
+            ) from error
         # making a context for each connection takes ten times as long as connecting
         made: Any = connection
         _encryption[self.place] = {"ssl": made.ctx} if made._secure else {"ssl_disabled": True}
@@ -151,6 +150,7 @@ class ConnectionPool:
         where = f"source {self._spec.name} ({self.place})"
         fixes = {
             1045: f"check the user and password in the url; the user is {self.user}",
+            3159: "append ?ssl_ca=/path/to/ca.pem to the url: the server wants encryption",
             1049: "create the database, or name another one in the url",
             1044: f"GRANT SELECT ON `{self.database}`.* TO {self.user}",
             1130: "let this host in: CREATE USER …@'host'",
@@ -190,6 +190,16 @@ def rows(connection: Connection, statement: str, values: Sequence[Any] = ()) -> 
         return list(cursor.fetchall())
 
 
+def dialect(connection: Connection) -> Dialect:
+    return dialect_of(str(connection.server_version))  # type: ignore[attr-defined]  # the stubs lack it
+
+
+def log_end(connection: Connection) -> tuple[Any, ...]:
+    """File and offset at which the log ends, and the databases that are in it, and are not."""
+    (found,) = rows(connection, dialect(connection).log_end)
+    return found
+
+
 def stream(connection: Connection, statement: str, width: int, most: int) -> Iterator[Columns]:
     """The rows of an answer as they come, so many at a time: columns of texts."""
     cursor = connection.cursor(SSCursor)
@@ -226,7 +236,7 @@ def _parameters(spec: SourceSpec) -> Mapping[str, Any]:
     """The driver's parameters, from the url and the options that complete it."""
     said = dict(spec.options)
     wrong = ConfigError(
-        f"source {spec.name}: the url is not one MariaDB understands",
+        f"source {spec.name}: the url is not one MariaDB or MySQL understands",
         "write it as mariadb://user:password@host:3306/database, with any of / @ : % ? # in the password"
         " percent-encoded (%2F %40 %3A %25 %3F %23), or give host, port, database, user and password one by one",
     )

@@ -81,7 +81,7 @@ class Dump:
                 checked = packet[-5] == _CRC32
                 if end:
                     self.place = Place(number, end)
-            else:
+            elif end:
                 self.place = Place(number, end)
                 self.server = server
                 yield Event(kind, when, self.place, body)

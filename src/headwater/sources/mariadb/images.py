@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.model.errors import SchemaChanged
+from headwater.sources.mariadb import json_binary
 from headwater.sources.mariadb.charsets import Decoder
 from headwater.sources.mariadb.events import DELETES, UPDATES, Layout, Rows
 from headwater.sources.mariadb.types import MariaColumn, Unfit
@@ -88,14 +89,16 @@ def _reader(code: int, said: int, column: MariaColumn | None, text: Decoder | No
         return _number(*_NUMBERS[code], unsigned, column is not None and column.base == "bigint" and unsigned)
     if code in (15, 253):
         return _sized(1 if said < 256 else 2, _finished(column, text))
-    if code in (249, 250, 251, 252, 140, 255, 245):
+    if code == 245 and column is not None:
+        return _sized(said, json_binary.text_of)
+    if code in (249, 250, 251, 252, 140, 255, 245, 242):
         return _sized(said, _finished(column, text))
     if code == 141:
         return _sized(1 if said < 256 else 2, bytes)
     if code == 254:
         return _string(said, column, text)
     if code == 246:
-        return _decimal(said >> 8, said & 255)
+        return decimal_reader(said >> 8, said & 255)
     if code == 16:
         return _bits((said >> 8) * 8 + (said & 255), column)
     if code in _TIMES:
@@ -117,7 +120,7 @@ def _number(form: str, size: int, unsigned: bool, as_text: bool) -> Read:
     return lambda b, at: (unpack(b, at)[0], at + size)
 
 
-def _decimal(precision: int, scale: int) -> Read:
+def decimal_reader(precision: int, scale: int) -> Read:
     """Nine digits in four bytes, the rest at both ends in fewer; negative ones inverted, the first bit flipped."""
     whole, part = precision - scale, scale
     sizes = [(_DIGIT_BYTES[whole % 9], whole % 9)] + [(4, 9)] * (whole // 9)

@@ -13,14 +13,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headwater.model.errors import PositionTrimmed
-from headwater.sources.mariadb import events
-from headwater.sources.mariadb.connection import ConnectionPool
+from headwater.sources.mariadb import events, gtids
+from headwater.sources.mariadb.connection import ConnectionPool, dialect, log_end
 from headwater.sources.mariadb.connection import rows as read
 from headwater.sources.mariadb.dump import Dump
 from headwater.sources.mariadb.events import Event, Layout, Rows, Statement
+from headwater.sources.mariadb.gtids import Gtids
 from headwater.sources.mariadb.places import NOWHERE, Place, place_of
 
 _XA = re.compile(r"XA (COMMIT|ROLLBACK) X'([0-9a-f]*)',X'([0-9a-f]*)',(\d+)", re.IGNORECASE)
+_OPENS = re.compile(r"\s*(BEGIN\b|XA START)", re.IGNORECASE)
 _SILENT = re.compile(r"\s*(BEGIN|COMMIT|SAVEPOINT|ROLLBACK TO|RELEASE SAVEPOINT|XA START|XA END|#)", re.IGNORECASE)
 
 
@@ -50,8 +52,14 @@ class Log:
     def now(self) -> Place:
         """Where it ends."""
         with self._pool.borrow() as connection:
-            ((file, offset, *_),) = read(connection, "SHOW MASTER STATUS")
+            file, offset, *_ = log_end(connection)
         return place_of(file, int(offset))[1]
+
+    def settled(self) -> Gtids | None:
+        """Everything the log holds now is committed in the tables, and among these transactions; None where snapshots
+        say their place."""
+        with self._pool.borrow() as connection:
+            return None if dialect(connection).knows_its_place else gtids.settled(connection, self.source)
 
     def dump(self, after: Place) -> Dump:
         return Dump(self._pool, self.source, self.name, after)
@@ -78,11 +86,13 @@ class Log:
         """Transactions as they stand in the log; those that are only prepared with their XA name."""
         layouts: dict[int, Layout] = {}
         database, now, alone = self._pool.database, Transaction(""), False
-        for event in found:
+        for event in events.unpacked(found):
             kind, body = event.kind, event.body
             if kind == events.GTID:
                 name, flags = events.gtid(body, dump.server)
                 now, alone = Transaction(name), bool(flags & events.STANDALONE)
+            elif kind in events.MYSQL_GTIDS:  # they do not say whether a transaction follows, but it says so itself
+                now, alone = Transaction(events.mysql_gtid(kind, body)), True
             elif kind == events.TABLE_MAP:
                 layouts[events.table_number(body)] = events.layout(body)
             elif kind in events.ROWS:
@@ -91,6 +101,7 @@ class Log:
                     now.rows.append(events.rows(kind, body, layout))
             elif kind in (events.QUERY, events.QUERY_COMPRESSED):
                 said = events.statement(kind, body)
+                alone = alone and not _OPENS.match(said.text)
                 if not _SILENT.match(said.text):
                     now.statements.append(said)
                 if alone or said.text == "COMMIT":
@@ -103,7 +114,7 @@ class Log:
                 now = Transaction("")
             elif kind == events.XA_PREPARE:
                 now.place, now.when = event.end, event.when
-                yield now, events.prepared(body)
+                yield now, None if events.in_one_phase(body) else events.prepared(body)
                 now = Transaction("")
 
     def _prepared_before(self, name: bytes, begun: Place) -> Transaction:

@@ -204,7 +204,9 @@ def _fitted_one(value: pa.Scalar, kind: pa.DataType) -> object:
 
 
 def compared(reference: str, column: MariaColumn) -> str:
-    """A column as it is compared with literals, so that its index is used."""
+    """A column as it is compared with literals, so that its index is used. (MySQL compares JSON by what it means.)"""
+    if column.base == "json":
+        return f"CAST({reference} AS CHAR)"
     return f"CAST({reference} AS DOUBLE)" if column.base == "float" else reference
 
 

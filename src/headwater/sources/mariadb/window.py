@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import bisect
 import threading
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +27,7 @@ from headwater.sources.mariadb.catalog import OWN
 from headwater.sources.mariadb.changes import Changes, concatenated
 from headwater.sources.mariadb.connection import ConnectionPool, another_life
 from headwater.sources.mariadb.events import Rows
+from headwater.sources.mariadb.gtids import Gtids
 from headwater.sources.mariadb.images import Wanted
 from headwater.sources.mariadb.places import Head, LogPosition, Place
 from headwater.sources.mariadb.statements import EVERY, Altered, altered
@@ -35,6 +37,9 @@ from headwater.sources.mariadb.types import MariaColumn
 PLACE = "__place"
 _MOST_BYTES = 64 << 20
 """A window that has grown beyond this begins anew at the next question."""
+
+_PATIENCE = 5.0
+"""Seconds to wait for a place that was told as the end of the log."""
 
 _GAP = Altered(
     EVERY, EVERY, "has changes that the log does not tell: a part of it was purged before it was read"
@@ -77,38 +82,91 @@ class LogWindow:
         self._rows: dict[str, list[tuple[int, Rows]]] = {}
         self._decoded: dict[tuple[str, tuple[MariaColumn, ...]], _Decoded] = {}
         self._size = 0
+        self._ends: list[Place] = []
+        self._names: list[str] = []
+        """Of the transactions that were read: where they end, what they are called."""
+        self._altering: list[Place] = []
+        """Where those with statements end."""
+        self._settled: list[tuple[Place, Gtids]] = []
+        """Places and transactions among which everything up to them is: where the window begins, and the last one."""
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def cover(self, log: Log, books: Books, at: LogPosition) -> None:
-        """Have everything from a position to the present end of the log."""
-        new = self._start is None or at.place < self._start or self._size > _MOST_BYTES
+    def cover(self, log: Log, books: Books, at: LogPosition, also: Place | None = None) -> Place:
+        """Have everything from a position to the present end of the log, with a place that is also needed. Returns
+        where the log ends."""
+        first = min(at.place, also or at.place)
+        new = self._start is None or first < self._start or self._size > _MOST_BYTES
         if new:
-            self._begin(log, books, at)
+            self._begin(log, books, first)
         try:
             self._extend(log)
         except PositionTrimmed:
             if new:
                 raise
-            self._begin(log, books, at)  # what lies between is gone; whether anything was altered there `look` says
+            self._begin(log, books, first)  # what lies between is gone; whether anything was altered there `look` says
             self._extend(log)
         if self._heads.get(at.place.number) != at.head:
             raise another_life(log.source, "its log was begun anew")
+        deadline = time.monotonic() + _PATIENCE
+        while self._end < max(
+            at.place, also or at.place
+        ):  # the server sends only what it has written to disk for certain
+            if time.monotonic() > deadline:
+                raise another_life(log.source, f"its log does not have the place {at.text()}")
+            time.sleep(0.005)
+            self._extend(log)
         self.noted = max(self.noted or self._end, self._end)
+        return self._end
 
-    def _begin(self, log: Log, books: Books, at: LogPosition) -> None:
+    def settled(self, executed: Gtids | None) -> Place | None:
+        """The last place up to which everything is among these transactions, so that a snapshot that was opened after
+        they were executed holds it. None if this window cannot say; it can when it is asked with later ones."""
+        known = [one for one in self._settled if executed is not None and executed.includes(one[1])]
+        if executed is None or not known:
+            return None
+        place = known[-1][0]
+        for number in range(bisect.bisect_right(self._ends, place), len(self._ends)):
+            if self._names[number] not in executed:
+                break
+            place = self._ends[number]
+        if known == self._settled:
+            self._settled[1:] = [(place, executed)]
+        return place
+
+    def touches(self, table: str, after: Place, until: Place) -> bool:
+        """Whether there are changes of a table after a place and up to another."""
+        events = self._rows.get(table, [])
+        at = bisect.bisect_right(events, int(after), key=lambda event: event[0])
+        return at < len(events) and events[at][0] <= int(until)
+
+    def alters(self, after: Place, until: Place) -> bool:
+        """Whether there are statements that alter anything, be it only an index, after a place and up to another."""
+        at = bisect.bisect_right(self._altering, after)
+        return at < len(self._altering) and self._altering[at] <= until
+
+    def _begin(self, log: Log, books: Books, first: Place) -> None:
         self.look(log, books)
-        self._start = self._end = at.place
-        self._heads = {at.place.number: at.head}
+        proven = log.settled()
+        self._settled = [(first, proven)] if proven is not None else []
+        self._start = self._end = first
+        self._heads = {}
         self._rows, self._decoded, self._size = {}, {}, 0
+        self._ends, self._names, self._altering = [], [], []
 
     def _extend(self, log: Log) -> None:
-        with log.dump(self._end) as dump:
-            for transaction in log.transactions(dump):
-                self._keep(transaction)
-            self._same(log, dump.heads, self._end.number)
-            self._heads |= dump.heads
-            self._end = dump.place
+        whole = False
+        try:
+            with log.dump(self._end) as dump:
+                for transaction in log.transactions(dump):
+                    self._keep(transaction)
+                self._same(log, dump.heads, self._end.number)
+                self._heads |= dump.heads
+                self._end = dump.place
+            whole = True
+        finally:
+            if not whole:  # what was kept already would be kept once more
+                self._start = None
 
     def look(self, log: Log, books: Books) -> Place:
         """Read the alterations since the last look, and nothing else; returns where the log ends."""
@@ -152,6 +210,12 @@ class LogWindow:
 
     def _keep(self, transaction: Transaction) -> None:
         self.meet(transaction)
+        if self._settled:
+            self._ends.append(transaction.place)
+            self._names.append(transaction.name)
+            self._size += 200
+        if transaction.statements:
+            self._altering.append(transaction.place)
         for part in transaction.rows:
             if part.whole and part.layout.columns and not part.layout.table.startswith(OWN):
                 self._rows.setdefault(part.layout.table, []).append((int(transaction.place), part))

@@ -9,7 +9,8 @@ from headwater.model.errors import SourceRefused
 from headwater.model.names import TableName
 from headwater.sources.mariadb.catalog import MariaTable
 from headwater.sources.mariadb.connection import Connection, quoted, rows
-from headwater.sources.mariadb.grants import may, rights
+from headwater.sources.mariadb.grants import may
+from headwater.sources.mariadb.rights import rights
 from headwater.sources.mariadb.triggers.layout import CREATE, PARTS, changes_of
 
 _OWN = ("CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE")
