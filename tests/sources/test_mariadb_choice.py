@@ -10,7 +10,7 @@ from headwater.model.source import CAPTURE, Chunk, Source, SourceSpec
 from headwater.sources import connect
 from mariadb_server import MariadbServer
 
-from .test_mariadb import SRC, Database, fold, told
+from .log_database import SRC, Database, fold, told
 from .test_mariadb_triggers import Bare
 
 pytestmark = pytest.mark.mariadb
@@ -114,5 +114,20 @@ def test_going_over_begins_anew_and_no_position_of_the_other_way_is_answered(mar
     db.run("INSERT INTO _headwater_parts VALUES (DEFAULT, 'and still', 2)")
     assert triggers.poll(triggers.position(), {T: ["id"]}, 100).transactions.num_rows == 0
     triggers.remove()
+    assert db.run("SHOW TABLES") == (("t",),)
+    db.close()
+
+
+@pytest.mark.mysql
+def test_mysql_is_captured_by_its_log_only(mysql: MariadbServer) -> None:
+    db = Database(mysql)
+    db.run("CREATE TABLE t (id int PRIMARY KEY)")
+    with pytest.raises(SourceRefused, match="MySQL, which is captured by its log only"):
+        chosen(db, "triggers").plan_install([T])
+    source = chosen(db, "auto")
+    assert any("from the server's log" in line for line in source.plan_install([T]))
+    source.install([T])
+    assert source.capture().tables == {T}  # type: ignore[union-attr]  # it is installed
+    source.remove()
     assert db.run("SHOW TABLES") == (("t",),)
     db.close()

@@ -3,8 +3,7 @@
     R(P) = R(S) ± changes between P and S
 
 Both ways of capture answer like this, and differ in where the changes are: `past.py` has them from the server's log,
-`triggers/past.py` from tables beside those that are asked. Where nobody can say whether a snapshot shows a change
-(`moments.py`), the rows it touches are left out of what the snapshot shows, and are among the changes.
+`triggers/past.py` from tables beside those that are asked.
 
 Equality is exact: an index finds what is equal by the column's own rules (case, accents, trailing spaces), which is
 never less than what is asked for; what is equal by code points is kept.
@@ -48,6 +47,7 @@ class Answering:
     tables: Mapping[TableName, MariaTable]
     changed: Changed
     doubts: Mapping[TableName, Doubts] = field(default_factory=dict)
+    """Of tables whose rows are, here and there, not known to be in the snapshot: those come with the changes."""
 
     def ask(self, question: Question) -> Iterator[pa.RecordBatch]:
         table = self.tables[question.table]

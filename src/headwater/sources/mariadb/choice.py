@@ -4,6 +4,8 @@
     capture = "triggers"    triggers that write changes down (`triggers/adapter.py`)
     capture = "auto"        as it is captured already; if it is not yet, by the log, or else by triggers, and why
 
+MySQL is captured by its log only.
+
 The two share nothing at the source but the table of tags. Their positions are not comparable, so a project that goes
 over from one to the other begins a new capture: what it has of the old one is taken away when the new one is there,
 every position of the old one is of another life, and views are loaded again. Nothing is lost, as nothing is taken over.
@@ -22,7 +24,8 @@ from headwater.model.schema import Identities, TableSchema
 from headwater.model.source import Capture, Chunk, CommitTimes, JoinQuestion, Poll, Question, Source, SourceSpec
 from headwater.sources.mariadb import books, grants
 from headwater.sources.mariadb.adapter import MariadbSource
-from headwater.sources.mariadb.connection import ConnectionPool
+from headwater.sources.mariadb.connection import ConnectionPool, dialect
+from headwater.sources.mariadb.dialect import MARIADB
 from headwater.sources.mariadb.triggers.adapter import TriggerSource
 
 
@@ -54,11 +57,15 @@ class ChosenSource:
             return self._settled
         if self._triggers.installed():
             self._settled = self._triggers
-        elif self._logged():
+        elif self._logged() or not self._has_triggers():
             self._settled = self._log
         else:
             return self._triggers if self._why_not_the_log() else self._log
         return self._settled
+
+    def _has_triggers(self) -> bool:
+        with self._pool.borrow() as connection:
+            return dialect(connection) is MARIADB
 
     def _logged(self) -> bool:
         """Whether this project is captured by the log."""

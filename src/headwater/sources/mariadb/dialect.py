@@ -21,7 +21,6 @@ _CNF = (
     "    log_bin = bin\n    server_id = 1\n    binlog_format = ROW\n    binlog_row_image = FULL\n"
     "    binlog_row_metadata = FULL\n    binlog_expire_logs_seconds = 604800\n"
 )
-_OR_TRIGGERS = 'or let triggers do it: capture = "triggers" in [sources.…] of headwater.toml'
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ MARIADB = Dialect(
     {"binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"},
     "SET GLOBAL",
     "BINLOG MONITOR",
-    f"in the server's my.cnf, under [mariadb]:\n{_CNF}  and restart it; {_OR_TRIGGERS}",
+    f"in the server's my.cnf, under [mariadb]:\n{_CNF}  and restart it",
 )
 _MYSQL = Dialect(
     "MySQL",
@@ -78,8 +77,7 @@ _MYSQL = Dialect(
     "SET PERSIST",
     "REPLICATION CLIENT",
     f"in the server's my.cnf, under [mysqld]:\n{_CNF}    enforce_gtid_consistency = ON\n    gtid_mode = ON\n"
-    "  and restart it (a managed server has these in its parameter group; its log is on once backups are); "
-    + _OR_TRIGGERS,
+    "  and restart it (a managed server has these in its parameter group; its log is on once backups are)",
 )
 _MYSQL_8_0 = Dialect(**{**_MYSQL.__dict__, "log_end": "SHOW MASTER STATUS"})
 """SHOW BINARY LOG STATUS came with 8.2."""

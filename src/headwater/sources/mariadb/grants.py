@@ -11,7 +11,7 @@ from headwater.model.names import TableName
 from headwater.sources.mariadb import books
 from headwater.sources.mariadb.catalog import MariaTable
 from headwater.sources.mariadb.connection import Connection, dialect, log_end, quoted, rows
-from headwater.sources.mariadb.dialect import steps_to
+from headwater.sources.mariadb.dialect import MARIADB, steps_to
 from headwater.sources.mariadb.moments import readable_key
 from headwater.sources.mariadb.rights import rights
 
@@ -19,6 +19,7 @@ _OWN_RIGHTS = ("CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE")
 _DENIED = (1142, 1143, 1227, 1044, 1045)
 
 _NO_LOG = "the server keeps no log of changes (log_bin is off), and without it changes cannot be seen"
+_TRIGGERS = '; or let triggers do it: capture = "triggers" in [sources.…] of headwater.toml'
 
 
 def check(
@@ -29,7 +30,7 @@ def check(
     names = ", ".join(f"'{name}'" for name in ("log_bin", *product.settings))
     said = dict(rows(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))
     if str(said.get("log_bin", "OFF")).upper() != "ON":
-        raise SourceRefused(f"source {source}: {_NO_LOG}", product.no_log)
+        raise SourceRefused(f"source {source}: {_NO_LOG}", product.no_log + (_TRIGGERS if product is MARIADB else ""))
     lacking, statements = list[str](), list[str]()
     for name, value in product.settings.items():
         now = str(said.get(name, "")).upper()
@@ -41,7 +42,7 @@ def check(
     ((database, user),) = rows(connection, "SELECT DATABASE(), CURRENT_USER()")
     name, _, host = str(user).rpartition("@")
     to = f"'{name}'@'{host}'"
-    if not may(connection, product.log_end):
+    if not allowed(connection, product.log_end):
         lacking.append("the user may not ask where its log is")
         statements.append(f"GRANT {product.monitor} ON *.* TO {to};")
     else:
@@ -51,7 +52,7 @@ def check(
         lacking.append("the user may not read its log")
         statements.append(f"GRANT REPLICATION SLAVE ON *.* TO {to};")
     for table in wanted:
-        if table in found and not may(connection, f"SELECT 1 FROM {quoted(table.table)} LIMIT 0"):
+        if table in found and not allowed(connection, f"SELECT 1 FROM {quoted(table.table)} LIMIT 0"):
             lacking.append(f"the user may not read {table}")
             statements.append(f"GRANT SELECT ON {quoted(str(database))}.{quoted(table.table)} TO {to};")
     for own in books.CREATE:
@@ -77,8 +78,8 @@ def advice(connection: Connection, wanted: Sequence[TableName], found: Mapping[T
     ((user,),) = rows(connection, "SELECT CURRENT_USER()")
     name, _, host = str(user).rpartition("@")
     held = rights(connection)
-    locks = "LOCK TABLES" in held["*"] | held[""]
-    also = "" if locks else f", or GRANT LOCK TABLES ON `…`.* TO '{name}'@'{host}'"
+    may = "LOCK TABLES" in held["*"] | held[""]
+    also = "" if may else f", or GRANT LOCK TABLES ON `…`.* TO '{name}'@'{host}'"
     return [
         f"{table} has no primary key: while it is written without a pause, a question about it takes a second and"
         f" holds its writers up for a moment; add one{also}"
@@ -87,7 +88,7 @@ def advice(connection: Connection, wanted: Sequence[TableName], found: Mapping[T
     ]
 
 
-def may(connection: Connection, statement: str) -> bool:
+def allowed(connection: Connection, statement: str) -> bool:
     try:
         rows(connection, statement)
     except pymysql.MySQLError as error:

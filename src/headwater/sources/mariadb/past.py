@@ -67,11 +67,12 @@ class Snapshot:
 
     @property
     def _answering(self) -> Answering:
-        def changed(table: MariaTable, columns: Sequence[MariaColumn], where: Sequence[str]) -> Iterator[pa.Table]:
-            yield from self.tables[table.name].changed
-
         doubts = {name: seen.doubts for name, seen in self.tables.items() if seen.doubts is not None}
-        return Answering(self.connection, {name: seen.table for name, seen in self.tables.items()}, changed, doubts)
+        return Answering(self.connection, {n: seen.table for n, seen in self.tables.items()}, self._changed, doubts)
+
+    def _changed(self, table: MariaTable, columns: Sequence[MariaColumn], where: Sequence[str]) -> Iterator[pa.Table]:
+        """What lies between the position and the snapshot."""
+        yield from self.tables[table.name].changed
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from headwater.model.errors import PositionTrimmed
+from headwater.model.errors import PositionTrimmed, SourceUnavailable
 from headwater.sources.mariadb import books as bookkeeping
 from headwater.sources.mariadb.books import Books
 from headwater.sources.mariadb.catalog import OWN
@@ -113,7 +113,10 @@ class LogWindow:
             at.place, also or at.place
         ):  # the server sends only what it has written to disk for certain
             if time.monotonic() > deadline:
-                raise another_life(log.source, f"its log does not have the place {at.text()}")
+                raise SourceUnavailable(
+                    f"source {log.source}: its log has not come to {at.text()} yet, which it told as its end",
+                    "it is tried again; does the server wait for its disk?",
+                )
             time.sleep(0.005)
             self._extend(log)
         self.noted = max(self.noted or self._end, self._end)

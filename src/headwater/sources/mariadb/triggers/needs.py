@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence, Set
 from headwater.model.errors import SourceRefused
 from headwater.model.names import TableName
 from headwater.sources.mariadb.catalog import MariaTable
-from headwater.sources.mariadb.connection import Connection, quoted, rows
-from headwater.sources.mariadb.grants import may
+from headwater.sources.mariadb.connection import Connection, dialect, quoted, rows
+from headwater.sources.mariadb.dialect import MARIADB
+from headwater.sources.mariadb.grants import allowed
 from headwater.sources.mariadb.rights import rights
 from headwater.sources.mariadb.triggers.layout import CREATE, PARTS, changes_of
 
@@ -20,6 +21,13 @@ def check(
     connection: Connection, source: str, wanted: Sequence[TableName], found: Mapping[TableName, MariaTable]
 ) -> None:
     """Raise what keeps these tables from being captured."""
+    product = dialect(connection)
+    if product is not MARIADB:
+        raise SourceRefused(
+            f"source {source} is {product.name}, which is captured by its log only: whether a table was truncated or"
+            " altered is asked in words that only MariaDB has",
+            f"leave capture out; {product.no_log}",
+        )
     refused = [refusal for table in wanted if table in found and (refusal := refused_by_triggers(found[table]))]
     if refused:
         raise SourceRefused(*refused[0])
@@ -35,7 +43,7 @@ def check(
         lacking.append("the user may not see when a table was truncated")
         statements.append(f"GRANT PROCESS ON *.* TO {to};")
     for table in wanted:
-        if table in found and not may(connection, f"SELECT 1 FROM {quoted(table.table)} LIMIT 0"):
+        if table in found and not allowed(connection, f"SELECT 1 FROM {quoted(table.table)} LIMIT 0"):
             lacking.append(f"the user may not read {table}")
             statements.append(f"GRANT SELECT ON {quoted(str(database))}.{quoted(table.table)} TO {to};")
     needed = {own: [*_OWN, *(["TRIGGER"] if own == PARTS else [])] for own in CREATE}
