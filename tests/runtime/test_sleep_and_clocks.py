@@ -132,10 +132,8 @@ def agents(folders: dict[Path, int]) -> Iterator[None]:
 def test_the_clock_of_a_process_is_wrong(tmp_path: Path) -> None:
     """What the others rest on."""
     clock = WrongClock(tmp_path, -5 * DAY)
-    program = "import time, datetime; print(time.time(), datetime.datetime.now().timestamp())"
-    said = subprocess.run(
-        [sys.executable, "-c", told], env=clock.surroundings(), capture_output=True, check=True
-    ).stdout
+    command = [sys.executable, "-c", "import time, datetime; print(time.time(), datetime.datetime.now().timestamp())"]
+    said = subprocess.run(command, env=clock.surroundings(), capture_output=True, check=True).stdout
     assert all(abs(float(one) + 5 * DAY - time.time()) < 60 for one in said.split())
 
 
