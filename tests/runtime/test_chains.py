@@ -263,6 +263,7 @@ def test_members_are_killed_over_bad_lines_at_any_moment(
         for thread in threads:
             thread.join()
 
+    warehouse.project.open_hub()
     agents = all_live()
     try:
         warehouse.setup()

@@ -1,12 +1,10 @@
-"""Machines that sleep for a day, and clocks that are wrong by days: nothing is lost, and what is shown was once true.
-
-Clocks are those of processes, set by libfaketime (Debian: apt install libfaketime; HEADWATER_FAKETIME names another).
-"""
+"""Machines that sleep for a day, and clocks that are wrong by days: nothing is lost, what is shown was once true."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,33 +16,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from agents.hub_here import running
+from agents.wrong_clock import DAY, WrongClock
 from headwater.model.errors import HeadwaterError
 from runtime.test_agents import Far
 from runtime.test_agents import shown as shown_of_all
 from runtime.test_chains import TABLES, Fleet, shown
 
-FOUND = [os.environ.get("HEADWATER_FAKETIME", ""), *map(str, Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))]
-LIBRARY = next((path for path in FOUND if path and Path(path).exists()), "")
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.soak,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(not LIBRARY, reason="there is no libfaketime"),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler to make a wrong clock"),
 ]
 
 ASLEEP_SECONDS = 45
 """Longer than any time-out between hub, agents and members of chains but the one of a window that got lost."""
-
-
-def clock(**said: str) -> dict[str, str]:
-    """The surroundings of a process whose clock is wrong; how long something takes it still measures right."""
-    return {
-        **os.environ,
-        "LD_PRELOAD": LIBRARY,
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "DONT_FAKE_MONOTONIC": "1",
-        **said,
-    }
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 180) -> bool:
@@ -60,8 +46,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 180) -> bool:
 @pytest.mark.parametrize("how", ["chain", "copy", "visit"])
 def test_the_hubs_machine_sleeps_for_a_day(tmp_path: Path, how: str) -> None:
     """Everything of a run stops at once, in the middle of whatever it does, and goes on a day later by its clock."""
-    jump = tmp_path / "clock"
-    jump.write_text("+0d\n")
+    clock = WrongClock(tmp_path)
     with contextlib.ExitStack() as stack:
         place: Fleet | Far
         if how == "chain":
@@ -91,12 +76,12 @@ def test_the_hubs_machine_sleeps_for_a_day(tmp_path: Path, how: str) -> None:
                 place.write("office", f"UPDATE kinds SET tax = {n} WHERE id = 2")
 
         warehouse.setup()
-        command = [sys.executable, "-m", "headwater.cli.main", "run", "-C", str(place.folder)]
-        surroundings = clock(FAKETIME_TIMESTAMP_FILE=str(jump), FAKETIME_NO_CACHE="1")
+        command = [sys.executable, "-m", "headwater.cli.main", "run", "-p", str(place.folder)]
         with (tmp_path / "run.log").open("w") as log:
-            run = subprocess.Popen(command, env=surroundings, stdout=log, stderr=log, start_new_session=True)
+            run = subprocess.Popen(command, env=clock.surroundings(), stdout=log, stderr=log, start_new_session=True)
         try:
-            assert eventually(lambda: warehouse.cut().number > 0 and right()), (tmp_path / "run.log").read_text()
+            assert eventually(lambda: run.poll() is not None or right()), (tmp_path / "run.log").read_text()
+            assert run.poll() is None, (tmp_path / "run.log").read_text()
             for n in range(100, 105):
                 write(n)
             os.killpg(run.pid, signal.SIGSTOP)
@@ -105,7 +90,7 @@ def test_the_hubs_machine_sleeps_for_a_day(tmp_path: Path, how: str) -> None:
                 write(n)
                 time.sleep(ASLEEP_SECONDS / 5)
             assert warehouse.cut().number == before, "it sleeps"
-            jump.write_text("+1d\n")
+            clock.set(DAY)
             os.killpg(run.pid, signal.SIGCONT)
             assert eventually(right), (tmp_path / "run.log").read_text()
             write(200)
@@ -124,15 +109,16 @@ def test_the_hubs_machine_sleeps_for_a_day(tmp_path: Path, how: str) -> None:
 
 
 @contextlib.contextmanager
-def agents(folders: dict[Path, str]) -> Iterator[None]:
+def agents(folders: dict[Path, int]) -> Iterator[None]:
     """Agents as processes, each with a clock of its own."""
     found = []
     for folder in folders:
         (folder / "log").unlink(missing_ok=True)
-    for folder, offset in folders.items():
+    for folder, days in folders.items():
         command = [sys.executable, "-m", "headwater.cli.main", "agent", "run", "-f", str(folder)]
         with (folder / "log").open("a") as log:
-            found.append(subprocess.Popen(command, env=clock(FAKETIME=offset), stdout=log, stderr=log))
+            surroundings = WrongClock(folder, days * DAY).surroundings()
+            found.append(subprocess.Popen(command, env=surroundings, stdout=log, stderr=log))
     try:
         assert eventually(lambda: all("hub" in (folder / "log").read_text() for folder in folders))
         yield
@@ -143,23 +129,24 @@ def agents(folders: dict[Path, str]) -> Iterator[None]:
             process.wait(30)
 
 
-def test_the_clock_of_a_process_is_wrong() -> None:
+def test_the_clock_of_a_process_is_wrong(tmp_path: Path) -> None:
     """What the others rest on."""
-    command = [sys.executable, "-c", "import time; print(time.time())"]
-    said = subprocess.run(command, env=clock(FAKETIME="-5d"), capture_output=True, check=True).stdout
-    assert abs(float(said) + 5 * 86400 - time.time()) < 60
+    clock = WrongClock(tmp_path, -5 * DAY)
+    command = [sys.executable, "-c", "import time, datetime; print(time.time(), datetime.datetime.now().timestamp())"]
+    said = subprocess.run(command, env=clock.surroundings(), capture_output=True, check=True).stdout
+    assert all(abs(float(one) + 5 * DAY - time.time()) < 60 for one in said.split())
 
 
 @pytest.mark.parametrize("how", ["pull-push", "pure-push"])
 def test_members_of_a_chain_whose_clocks_are_wrong_by_days(tmp_path: Path, spark: SparkSession, how: str) -> None:
     fleet = Fleet(tmp_path, how, direct=True)
-    offsets = dict(zip(TABLES, ("+5d", "-5d", "+40d"), strict=True))
+    wrong = dict(zip(TABLES, (5, -5, 40), strict=True))
     warehouse = fleet.open()
-    with agents({fleet.machines[name]: offset for name, offset in offsets.items()}):
+    with agents({fleet.machines[name]: days for name, days in wrong.items()}):
         warehouse.setup()
         warehouse.run(until_caught_up=True)
         assert shown(warehouse, "sold") == fleet.wanted()["sold"]
-    with agents({fleet.machines[name]: offsets[other] for name, other in zip(TABLES, reversed(TABLES), strict=True)}):
+    with agents({fleet.machines[name]: wrong[other] for name, other in zip(TABLES, reversed(TABLES), strict=True)}):
         fleet.write("till", "INSERT INTO sales VALUES (100, 1, 4, 'y')", "UPDATE sales SET qty = 9 WHERE id = 8")
         fleet.write("store", "UPDATE items SET kind = 2 WHERE id = 1", "DELETE FROM items WHERE id = 4")
         fleet.write("office", "UPDATE kinds SET tax = 7, name = 'other' WHERE id = 2")
@@ -174,8 +161,8 @@ def test_an_agent_whose_clock_is_wrong_by_days(tmp_path: Path, spark: SparkSessi
     far = Far(tmp_path, questions)
     far.join(far.port)
     warehouse = far.open()
-    for n, offset in enumerate(("+5d", "-5d")):
-        with agents({far.laptop: offset}):
+    for n, days in enumerate((5, -5)):
+        with agents({far.laptop: days}):
             far.write("shop", f"INSERT INTO orders VALUES ({100 + n}, {100 + n}, 7)")
             far.write("crm", f"INSERT INTO customers VALUES ({100 + n}, 'c9')", "DELETE FROM customers WHERE id = 1")
             warehouse.setup()
