@@ -6,9 +6,10 @@
     python bench/flat.py --states                every transaction a state of its own (SQLite does not tell them apart)
 
 Each size is a project of its own over one SQLite file; the clock runs from reading the waiting transactions to the
-visible cut, the median of five batches after a few that warm things up. Beside the largest
-size's time over the smallest's stand the same of the processor time of all processes, which a busy machine disturbs
-less, and of the peak memory of all processes in one more batch (PSS). A view is checked against recomputation at the end (--check, which reads everything).
+visible cut, the median of five batches after a few that warm things up. Beside the largest size's time over the
+smallest's stand the same of the processor time of all processes, which a busy machine disturbs less, and of the peak
+memory of all processes in one more batch (PSS). A view is checked against recomputation at the end (--check, which
+reads everything).
 """
 
 from __future__ import annotations
