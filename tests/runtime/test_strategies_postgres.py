@@ -24,7 +24,8 @@ TABLES = {
     "c": ("t", "CREATE TABLE t (id int PRIMARY KEY, j int, w text, at timestamptz); CREATE INDEX ON t (j)"),
 }
 VALUES = {"r": "%s, round(random()::numeric, 2)", "s": "%s, %s", "t": "%s, 'w' || %s, now()"}
-VIEWS = "".join(view(maintenance, "r.id AS r, r.v, s.id AS s, t.w, t.at") for maintenance in LEVELS)
+FEW = ("wave", "sweep", "pvm")
+"""Of each view the load takes seconds: all of them are for those who have time."""
 
 
 def write(url: str, name: str, transactions: int, seed: int) -> None:
@@ -32,8 +33,8 @@ def write(url: str, name: str, transactions: int, seed: int) -> None:
     with psycopg.connect(url) as db:
         for _ in range(transactions):
             for _ in range(r.randint(1, 2)):
-                which, key, other = r.randint(1, 8), r.choice([1, 2, 3, None]), r.choice([1, 2, None])
-                if r.random() < 0.3:
+                which, key, other = r.randint(1, 8), r.choice([1, 1, 2, None]), r.choice([1, 1, 2, None])
+                if r.random() < 0.2:
                     db.execute(f"DELETE FROM {table} WHERE id = %s", (which,))
                     continue
                 given = (which, key) if table == "r" else (which, key, other)
@@ -42,9 +43,11 @@ def write(url: str, name: str, transactions: int, seed: int) -> None:
             db.commit()
 
 
-@pytest.mark.parametrize("capture", ["triggers", pytest.param("log", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("capture", "algorithms"), [("triggers", FEW), pytest.param("log", tuple(LEVELS), marks=pytest.mark.soak)]
+)
 def test_each_keeps_its_promise_over_postgresql(
-    capture: str, tmp_path: Path, postgres: PostgresServer, spark: SparkSession
+    capture: str, algorithms: tuple[str, ...], tmp_path: Path, postgres: PostgresServer, spark: SparkSession
 ) -> None:
     urls = {name: postgres.create_database(f"strategies_{capture}_{name}") for name in TABLES}
     for name, url in urls.items():
@@ -52,7 +55,9 @@ def test_each_keeps_its_promise_over_postgresql(
             db.execute(TABLES[name][1])
         write(url, name, 8, 0)
     (tmp_path / "views").mkdir()
-    (tmp_path / "views" / "all.sql").write_text(VIEWS)
+    (tmp_path / "views" / "all.sql").write_text(
+        "".join(view(a, "r.id AS r, r.v, s.id AS s, t.w, t.at") for a in algorithms)
+    )
     said = "".join(f'[sources.{name}]\nurl = "{url}"\ncapture = "{capture}"\n' for name, url in urls.items())
     (tmp_path / "headwater.toml").write_text(f"{said}[run]\npoll_seconds = 0.05\n")
     warehouse = headwater.open(tmp_path)
@@ -68,9 +73,9 @@ def test_each_keeps_its_promise_over_postgresql(
     assert {v.view: v.ok for v in warehouse.verify()} == dict.fromkeys(warehouse.cut().views, True)
     content = sorted(rows(warehouse, "wave"), key=repr)
     assert content, "else nothing was at stake"
-    for maintenance, level in LEVELS.items():
-        name = maintenance.replace("-", "_")
-        assert sorted(rows(warehouse, name), key=repr) == content, maintenance
-        assert level in judged(warehouse, name), maintenance
+    for algorithm in algorithms:
+        name = algorithm.replace("-", "_")
+        assert sorted(rows(warehouse, name), key=repr) == content, algorithm
+        assert LEVELS[algorithm] in judged(warehouse, name), algorithm
     if capture == "log":
         warehouse.teardown()

@@ -83,7 +83,7 @@ class Managers:
         """A manager for a view that holds everything up to its state's `through`."""
         parents = tuple(self._by_name(p) for p in view.plan.parents)
         start = Seq(max(how.state.seq, how.state.through))
-        apart = not parents and not view.periodic and not view.by_updates and not view.plan.view.taken_out_by
+        apart = not view.periodic and not view.by_updates and not view.plan.view.taken_out_by
         manager = ViewManager(view, family, parents, start, start, self._limits.parallel if apart else 1, how.joins_at)
         manager.whole, manager.since = how.whole, self._clock.time()
         manager.ends.add(start)
