@@ -104,8 +104,10 @@ def burst(n: int, u: int) -> dict[str, Any]:
         first = warm(engine, data, chain)
         applied(data, chain, first, u)
         before, seq = engine.meter.tally, engine.cut.seq
+        cpu = measure.cpu_seconds(os.getpid())
         with measure.TreeMemory() as memory:
             seconds = caught_up(engine)
+        cpu = measure.cpu_seconds(os.getpid()) - cpu
         done = engine.cut.seq - seq
         facts = spent(before, engine.meter.tally)
         peak = memory.peak_mb
@@ -113,7 +115,7 @@ def burst(n: int, u: int) -> dict[str, Any]:
         found = answer(warehouse)
         read = time.perf_counter() - read
     return {
-        "load_s": load, "burst_s": seconds, "transactions": done, "updates_per_s": done / seconds, **facts,
+        "load_s": load, "burst_s": seconds, "cpu_s": cpu, "transactions": done, "updates_per_s": done / seconds, **facts,
         "peak_rss_mb": peak, "full_view_read_s": read, "correct": found == chain.answer_after() and done == u - first,
         "states": "every update", "ends_at": "visible",
     }  # fmt: skip
@@ -144,10 +146,13 @@ def burst_postgres(n: int, u: int) -> dict[str, Any]:
             engine.catch_up()
             applied_there(slice(1000, u))
             before, seq = engine.meter.tally, engine.cut.seq
+            roots = (os.getpid(), measure.server_of(connection.info.backend_pid))
+            cpu = measure.cpu_seconds(*roots)
             seconds = caught_up(engine)
+            cpu = measure.cpu_seconds(*roots) - cpu
             done = engine.cut.seq - seq
             found = answer(warehouse)
-        return {"load_s": load, "burst_s": seconds, "transactions": done, "updates_per_s": done / seconds,
+        return {"load_s": load, "burst_s": seconds, "cpu_s": cpu, "transactions": done, "updates_per_s": done / seconds,
                 **spent(before, engine.meter.tally), "correct": found == chain.answer_after(),
                 "states": "every update", "ends_at": "visible"}  # fmt: skip
 
