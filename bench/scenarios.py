@@ -115,7 +115,8 @@ def burst(n: int, u: int) -> dict[str, Any]:
         found = answer(warehouse)
         read = time.perf_counter() - read
     return {
-        "load_s": load, "burst_s": seconds, "cpu_s": cpu, "transactions": done, "updates_per_s": done / seconds, **facts,
+        "load_s": load, "burst_s": seconds, "cpu_s": cpu, "transactions": done, "updates_per_s": done / seconds,
+        **facts,
         "peak_rss_mb": peak, "full_view_read_s": read, "correct": found == chain.answer_after() and done == u - first,
         "states": "every update", "ends_at": "visible",
     }  # fmt: skip

@@ -19,7 +19,7 @@ PIECE_BYTES = 4 << 20
 
 
 @contextlib.contextmanager
-def copied_out(connection: Connection, statement: sql.Composable) -> Iterator[Iterator[bytearray]]:
+def copied_out(connection: Connection, statement: sql.Composed) -> Iterator[Iterator[bytearray]]:
     """The pieces of what the statement tells. Whoever stops in their midst has the rest cancelled, if by an error."""
     with connection.cursor() as cursor, cursor.copy(statement):
         yield _pieces(connection)

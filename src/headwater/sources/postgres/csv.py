@@ -1,7 +1,8 @@
 """Rows as they come from the server, CSV, to Arrow; and values that their type cannot represent.
 
-Arrow parses a piece of many whole rows at once. Only if that fails is the piece looked at column by column, value by value: a
-question is then answered with the value that did not fit (`Misfit`), a poll goes on without it and says so (UNFIT).
+Arrow parses a piece of many whole rows at once. Only if that fails is the piece looked at column by column, value by
+value: a question is then answered with the value that did not fit (`Misfit`), a poll goes on without it and says so
+(UNFIT).
 """
 
 from __future__ import annotations
