@@ -321,12 +321,19 @@ def test_an_idle_source_is_left_alone(world: World) -> None:
     world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
     first = world.source.position()
     assert [world.source.position() for _ in range(3)] == [first] * 3
+    polls = [world.source.poll(first, {T: COLUMNS}, 1000) for _ in range(2)]
+    assert [(poll.end, poll.transactions.num_rows) for poll in polls] == [(first, 0)] * 2
+    world.writer.execute("UPDATE t SET k = 2")
+    end = world.source.poll(first, {T: COLUMNS}, 1000).end
+    assert [world.source.poll(end, {T: COLUMNS}, 1000).end for _ in range(3)] == [end] * 3 != [first] * 3
 
 
 def test_what_others_write_does_not_hold_the_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "QUIET_BYTES", 10_000)
+    monkeypatch.setattr(log, "HELD_BYTES", 10_000)
     world.writer.execute("CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
-    world.source.position()
+    for _ in range(2):  # what one look passes over, the next lets go
+        world.source.position()
     row = world.writer.execute(
         f"SELECT pg_current_wal_lsn() - confirmed_flush_lsn < 100000 FROM pg_replication_slots WHERE slot_name = {SLOT}"
     ).fetchone()

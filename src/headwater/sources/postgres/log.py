@@ -47,6 +47,10 @@ FETCH_FIRST, FETCH, FETCH_BYTES = 1_000, 30_000, 4 << 20
 reason."""
 QUIET_BYTES = 4 << 20
 """So much of the log that says nothing of our tables is passed over before that is noted, and the slot let go of it."""
+HELD_BYTES = 1 << 20
+"""So much that was moved may stay in the slot: to let go of it makes the server read that part of its log, and to be
+told of it again, and pass it over, costs no more while it is little."""
+
 STATE = """
 SELECT l.slot, l.moved::text, s.slot_name IS NOT NULL AND coalesce(s.wal_status, '') <> 'lost',
        s.confirmed_flush_lsn > l.moved,
@@ -54,6 +58,12 @@ SELECT l.slot, l.moved::text, s.slot_name IS NOT NULL AND coalesce(s.wal_status,
 FROM headwater.log AS l LEFT JOIN pg_catalog.pg_replication_slots AS s
     ON s.slot_name = l.slot AND s.database = current_database()
 """
+
+_ON_DISK = """
+SELECT pg_current_xact_id()::text::bigint, CASE WHEN current_setting('synchronous_commit') = 'off'
+    THEN set_config('synchronous_commit', 'local', true) END
+"""
+"""The transaction that moves, which positions will name: it must not be taken back by a crash when it is committed."""
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headwater log', 0))"
 
@@ -96,9 +106,10 @@ class Log:
         """Whether everything up to there is moved already."""
         return upto is not None and self._asked <= int_of(upto) <= self._known
 
-    def move(self, upto: str | None, idle: Connection | None = None) -> bool:
-        """Have every transaction that ended before this place of the log in the change tables. Whether that wrote
-        anything: an idle source stays as it is. `idle`: a connection without a transaction, to do it with."""
+    def move(self, upto: str | None, idle: Connection | None = None) -> int | None:
+        """Have every transaction that ended before this place of the log in the change tables. The transaction that
+        wrote them, if there was anything to write: an idle source stays as it is. `idle`: a connection without a
+        transaction, to do it with."""
         if upto is None:
             raise SourceUnavailable(
                 "a server in recovery cannot be read by its log", 'connect to the primary, or capture = "triggers"'
@@ -107,14 +118,15 @@ class Log:
             self._known = 0
         self._asked = int_of(upto)
         if self._asked <= self._known:
-            return False
+            return None
         with contextlib.nullcontext(idle) if idle is not None else self._connections.borrow() as connection:
             if not life.flushed(connection, upto):
                 raise SourceUnavailable("the server does not write its log to disk", "look at the server's log")
             with connection.transaction():
                 known, wrote = self._move(connection)
+                row = connection.execute(_ON_DISK).fetchone() if wrote else None
         self._known = max(self._known, known)
-        return wrote
+        return row[0] if row else None
 
     def move_in(self, connection: Connection) -> None:
         """In a transaction that keeps writers of a table out: have all that they wrote in the change tables."""
@@ -137,8 +149,8 @@ class Log:
             return 0, note_gap(connection, logged(connection), gap)
         connection.execute(  # of what was moved and committed earlier
             "SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots"
-            " WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn",
-            [moved, slot, moved],
+            " WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn - %s::numeric",
+            [moved, slot, moved, HELD_BYTES],
         )
         was = connection.execute("SELECT oid::bigint, columns FROM headwater.logged").fetchall()
         before: dict[int, str] = dict(was)

@@ -68,7 +68,7 @@ class Reader:
         self.known = known
         self.log = Log(connections)
 
-    def move(self, upto: str | None, idle: Connection | None = None) -> bool:
+    def move(self, upto: str | None, idle: Connection | None = None) -> int | None:
         """Have the log told up to there (`log.py`), unless it has grown too long to be waited for (`log_limit.py`)."""
         if not self.log.knows(upto):
             with contextlib.nullcontext(idle) if idle is not None else self._connections.borrow() as connection:
