@@ -101,6 +101,8 @@ class Log:
         self._known = 0
         """Up to where everything is moved, or there was nothing to move."""
         self._asked = 0
+        self._much = False
+        """Whether much was told the last time, and would be again."""
 
     def knows(self, upto: str | None) -> bool:
         """Whether everything up to there is moved already."""
@@ -150,7 +152,7 @@ class Log:
         connection.execute(  # of what was moved and committed earlier
             "SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots"
             " WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn - %s::numeric",
-            [moved, slot, moved, HELD_BYTES],
+            [moved, slot, moved, 0 if self._much else HELD_BYTES],
         )
         was = connection.execute("SELECT oid::bigint, columns FROM headwater.logged").fetchall()
         before: dict[int, str] = dict(was)
@@ -159,9 +161,12 @@ class Log:
         assert row is not None
         end, xmax = row[0], int(row[1].split(":")[1])
         moving = Moving(connection, before, int_of(moved), xmax)
+        size = 0
         for messages in _messages(connection, slot, end):
             moving.take(messages)
+            size += sum(map(len, messages))
         moving.write()
+        self._much = size > HELD_BYTES
         altered = [(oid, columns) for oid, columns in noted.items() if before.get(oid) != columns]
         if moving.end == int_of(moved) and not altered and int_of(end) - int_of(moved) < QUIET_BYTES:
             return int_of(end), False

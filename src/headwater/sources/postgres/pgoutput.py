@@ -91,35 +91,30 @@ class _Open:
 
 
 class Decoder:
-    """Reads messages on from where it was. Transactions that end at or before `since` are left out."""
+    """Reads messages on from where it was. Transactions whose commit begins before `since` are left out: a place up to
+    which everything was told is in no commit's midst, for a log that is read up to there is read to the end of the
+    record that it finds there."""
 
     def __init__(self, since: int) -> None:
         self._since = since
         self._relations: dict[int, Relation] = {}
         self._open: _Open | None = None
-        self._held: list[bytes] = []
 
     def decode(self, messages: Sequence[bytes]) -> Batch:
-        messages = [*self._held, *messages]
         seen = _Messages.of(messages)
         begins, commits = np.flatnonzero(seen.kinds == _BEGIN), np.flatnonzero(seen.kinds == _COMMIT)
-        self._held = []
-        if len(begins) and (not len(commits) or begins[-1] > commits[-1]):
-            last = int(begins[-1])
-            if int(seen.numbers([last], 1, ">i8")[0]) < self._since:  # only its end can say whether it is left out
-                self._held = messages[last:]
-                messages, seen, begins = messages[:last], seen.until(last), begins[:-1]
         head, going_on = self._open, int(self._open is not None)
         first = [] if head is None else [head]
         xids = np.concatenate([np.array([o.xid for o in first], np.int64), seen.numbers(begins, 17, ">u4")])
         at = np.concatenate([np.array([o.at for o in first], np.int64), seen.numbers(begins, 9, ">i8")])
-        upto = np.concatenate([np.array([o.commit for o in first], np.int64), seen.numbers(begins, 1, ">i8")]) + 1
+        commit = np.concatenate([np.array([o.commit for o in first], np.int64), seen.numbers(begins, 1, ">i8")])
+        upto = commit + 1
         ends = np.zeros(len(xids), np.int64)
         ends[: len(commits)] = seen.numbers(commits, 10, ">i8")
         upto[: len(commits)] = ends[: len(commits)]
         assert len(xids) - len(commits) in (0, 1), "one transaction after the other"
         of = np.cumsum(seen.kinds == _BEGIN) - 1 + going_on
-        wanted = upto > self._since
+        wanted = commit >= self._since
         told = np.array([o.told for o in first] + [False] * len(begins), np.bool_)
         rows, partial = self._rows(messages, seen, of, wanted)
         truncated = [
@@ -132,7 +127,7 @@ class Decoder:
         told[[n for n, _ in truncated]] = True
         self._open = None
         if len(xids) > len(commits):
-            self._open = _Open(int(xids[-1]), int(at[-1]), int(upto[-1]) - 1, bool(told[-1]))
+            self._open = _Open(int(xids[-1]), int(at[-1]), int(commit[-1]), bool(told[-1]))
         short: dict[int, int] = {}
         for n, oid in partial:
             short[oid] = max(short.get(oid, 0), int(upto[of[n]]))
@@ -181,9 +176,6 @@ class _Messages:
         buffer = np.frombuffer(b"".join([*messages, _SPARE]), np.uint8)
         starts = np.cumsum(sizes) - sizes
         return cls(buffer, starts, buffer[starts])
-
-    def until(self, end: int) -> _Messages:
-        return _Messages(self.buffer, self.starts[:end], self.kinds[:end])
 
     def numbers(self, which: Ints | Sequence[int], offset: int, kind: str) -> Ints:
         """What these messages have at this offset."""
