@@ -13,6 +13,7 @@ import functools
 import struct
 import zlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.sources.mariadb.places import Place
 
@@ -33,8 +34,9 @@ HEADER = struct.Struct("<IBIIIH")
 _COLUMN_NAMES = 4
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
+    """A tuple, because there are millions of them, and a dataclass takes three times as long to make."""
+
     kind: int
     when: int
     """Seconds since 1970."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import Position
@@ -21,8 +22,7 @@ _POSITION = re.compile(r"(.+)\.(\d+):(\d+)@([0-9a-f]+)\.(\d+)\.(\d+)")
 _BITS = 40
 
 
-@dataclass(frozen=True, order=True)
-class Place:
+class Place(NamedTuple):
     """The `offset` is where the next event begins."""
 
     number: int
