@@ -6,9 +6,11 @@ copies of all of them; with sources on this machine and with sources far away.
 
 Every line is a project of its own over the same four SQLite files. `small` is the median of five batches of 1,000
 transactions, warm, from reading them to the visible cut; `burst` are the transactions that wait then. `questions` are
-those of one small batch, to sources and to kept views; `to sources` those that leave the warehouse; `predicted` is what
-the cluster paper has for groups of these sizes: a table of a group asks the others of its group, twice in a wave.
+those of one small batch, to sources and to kept views; `to sources` those that leave the warehouse.
 `kept` are the bytes of what is kept beside the view, with its indexes. Ratios are to 'none' with the same delay.
+
+At the end, for every delay, the table of the cluster paper (`cluster_table`): accesses, space and time over K, from the
+engine beside the lab's.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any
 from rich.table import Table
 
 import chain_sqlite
+import cluster_table
 import headwater
 from chain import RELATIONS, Chain
 from chain_sql import view_sql
@@ -114,8 +117,9 @@ def main() -> None:
         )
     ):
         table.add_column(name, justify="right" if i else "left")
+    papers = []
     for delay in delays:
-        first: dict[str, Any] = {}
+        first, measured_here = dict[str, Any](), dict[str, Any]()
         for mode in [options.only] if options.only else MODES:
             command = [sys.executable, __file__, "--here", "--only", mode, "--n", str(options.n), "--u", str(options.u)]
             done = subprocess.run(
@@ -126,14 +130,17 @@ def main() -> None:
             print(json.dumps(row or {"mode": mode, "note": "failed"}), flush=True)
             if not row:
                 continue
-            first = first or row
+            first, measured_here[mode] = first or row, row
             table.add_row(
                 mode, f"{delay} ms", f"{row['load_s']:.1f}", f"{row['small_s']:.2f}",
                 f"{first['small_s'] / row['small_s']:.2f}", f"{row['burst_s']:.1f}",
                 f"{first['burst_s'] / row['burst_s']:.2f}", str(row["questions"]), str(row["to_sources"]),
                 f"{row['kept_bytes']:,}", "" if row["correct"] else "WRONG",
             )  # fmt: skip
-    CONSOLE.print(table)
+        papers.append(cluster_table.table(measured_here, delay))
+    for one in (table, *papers):
+        if one is not None:
+            CONSOLE.print(one)
 
 
 if __name__ == "__main__":

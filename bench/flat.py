@@ -6,8 +6,10 @@
     python bench/flat.py --states                every transaction a state of its own (SQLite does not tell them apart)
 
 Each size is a project of its own over one SQLite file; the clock runs from reading the waiting transactions to the
-visible cut, the median of five batches after a few that warm things up. The last column is the largest size's time over
-the smallest's. A view is checked against recomputation at the end (--check, which reads everything).
+visible cut, the median of five batches after a few that warm things up. Beside the largest size's time over the
+smallest's stand the same of the processor time of all processes, which a busy machine disturbs less, and of the peak
+memory of all processes in one more batch (PSS). A view is checked against recomputation at the end (--check, which
+reads everything).
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ import sqlite3
 import statistics
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 import headwater
+import measure
 from run import CONSOLE
 from scenarios import OUT, caught_up, running
 
@@ -78,6 +82,16 @@ def written(path: Path, n: int, chance: random.Random, states: bool) -> None:
     connection.close()
 
 
+def worked() -> float:
+    """Seconds of processor time that this process and all it started have taken so far."""
+    total = 0.0
+    for process in measure.descendants(os.getpid()):
+        with suppress(OSError, IndexError):  # it has ended
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
 def measured(kind: str, n: int, check: bool, states: bool) -> dict[str, Any]:
     folder = OUT / "projects" / f"flat-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -90,13 +104,21 @@ def measured(kind: str, n: int, check: bool, states: bool) -> dict[str, Any]:
         (folder / "views" / f"v{i}.sql").write_text(f"CREATE MATERIALIZED VIEW v{i} AS {sql};\n")
     warehouse = headwater.open(folder)
     warehouse.setup()
-    chance, times = random.Random(7), []
+    chance, times, works = random.Random(7), [], []
     with running(warehouse) as (engine, load):
         for _ in range(WARM + BATCHES):
             written(folder / "s.db", n, chance, states)
+            before = worked()
             times.append(caught_up(engine))
+            works.append(worked() - before)
+        written(folder / "s.db", n, chance, states)
+        with measure.TreeMemory() as memory:
+            caught_up(engine)
         halted = list(warehouse.halted())
-    found: dict[str, Any] = {"kind": kind, "n": n, "load_s": load, "batch_s": statistics.median(times[WARM:])}
+    found: dict[str, Any] = {
+        "kind": kind, "n": n, "load_s": load, "batch_s": statistics.median(times[WARM:]),
+        "cpu_s": statistics.median(works[WARM:]), "peak_mb": memory.peak_mb,
+    }  # fmt: skip
     if halted:
         found["note"] = f"halted: {halted}"
     elif check:
@@ -119,7 +141,7 @@ def main() -> None:
         return
     table = Table(title=f"{BATCH:,} transactions, seconds to the visible cut", title_justify="left")
     for i, name in enumerate(
-        ("view", *(f"{size:,} rows" for size in sizes), "largest / smallest", "load of the largest")
+        ("view", *(f"{size:,} rows" for size in sizes), "largest / smallest", "processor", "memory", "largest load")
     ):
         table.add_column(name, justify="right" if i else "left")
     for kind in [options.only] if options.only else KINDS:
@@ -135,7 +157,11 @@ def main() -> None:
         times = [row.get("batch_s", float("nan")) for row in rows]
         notes = ["" if row.get("note", "exact") == "exact" else f" ({row['note']})" for row in rows]
         shown = [f"{seconds:.2f}{note}" for seconds, note in zip(times, notes, strict=True)]
-        table.add_row(kind, *shown, f"{times[-1] / times[0]:.2f}", f"{rows[-1].get('load_s', float('nan')):.1f}")
+        ratios = [
+            f"{rows[-1].get(what, float('nan')) / (rows[0].get(what) or float('nan')):.2f}"
+            for what in ("batch_s", "cpu_s", "peak_mb")
+        ]
+        table.add_row(kind, *shown, *ratios, f"{rows[-1].get('load_s', float('nan')):.1f}")
     CONSOLE.print(table)
 
 

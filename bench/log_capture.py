@@ -2,6 +2,7 @@
 
     python bench/log_capture.py             writers: nothing captured, triggers, the log, the log while it is read
     python bench/log_capture.py --burst     the chain over four databases, by triggers and by the log
+    python bench/log_capture.py --freshness the chain over four databases, 500 transactions a second, by the log
 
 Writers: one connection, transactions of 1 and of 100 rows, synchronous_commit off, the ways in turn and several rounds
 of each, as the machine is noisy; a rate is the best of its rounds. `identity` is a table with REPLICA IDENTITY FULL
@@ -122,12 +123,11 @@ def writers() -> None:
     CONSOLE.print(shown)
 
 
-def bursts(n: int, u: int) -> None:
-    for how in ("triggers", "log"):
-        command = [sys.executable, "scenarios.py", "burst_postgres", "--n", str(n), "--u", str(u)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=sys.path[0],
-                              env={**os.environ, "CAPTURED_BY": how})  # fmt: skip
-        print(how, (done.stdout.strip().splitlines() or ["failed"])[-1], flush=True)
+def scenario(name: str, how: str, n: int, u: int) -> None:
+    command = [sys.executable, "scenarios.py", name, "--n", str(n), "--u", str(u)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=sys.path[0],
+                          env={**os.environ, "CAPTURED_BY": how})  # fmt: skip
+    print(how, (done.stdout.strip().splitlines() or ["failed"])[-1], flush=True)
 
 
 def main() -> None:
@@ -135,9 +135,13 @@ def main() -> None:
     parser.add_argument("--burst", action="store_true")
     parser.add_argument("--n", type=int, default=1_000_000)
     parser.add_argument("--u", type=int, default=200_000)
+    parser.add_argument("--freshness", action="store_true")
     options = parser.parse_args()
-    if options.burst:
-        bursts(options.n, options.u)
+    if options.freshness:
+        scenario("freshness_postgres", "log", min(options.n, 100_000), 0)
+    elif options.burst:
+        for how in ("triggers", "log"):
+            scenario("burst_postgres", how, options.n, options.u)
     else:
         writers()
 

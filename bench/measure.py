@@ -84,6 +84,23 @@ class TreeMemory:
         self._rest_until = start + cost / _SHARE_OF_TIME
 
 
+def cpu_seconds(*roots: int) -> float:
+    """What these processes and all below them have computed, those that have ended included; a machine that is shared
+    changes this less than it changes the time that passes."""
+    ticks = 0
+    for pid in {pid for root in roots for pid in descendants(root)}:
+        text = _proc(pid, "stat")
+        ticks += sum(map(int, text.rpartition(")")[2].split()[11:15])) if text else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def server_of(backend: int) -> int:
+    """The process that a server's connection, a process of its own, was started by."""
+    parent = _parent(backend)
+    assert parent is not None
+    return parent
+
+
 def descendants(root: int) -> list[int]:
     """The process and everything below it."""
     children: dict[int, list[int]] = defaultdict(list)

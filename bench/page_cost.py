@@ -1,8 +1,9 @@
 """What the page and metrics cost maintenance, and how soon the page shows a cut.
 
     cost        small batches (50 transactions, to the visible cut) with a page beside the run that somebody watches and
-                Prometheus scrapes every second, and without, in turns; the sum of their times, and the processor time
-                that the page took beside that of maintenance
+                Prometheus scrapes every second, and without, in turns; the sum of their times, and what they took of
+                processors, which other work on the machine changes little: maintenance with the page beside that
+                without (processor_ratio), and the page itself
     update      steady transactions; from the moment the cut's file is there until a watching browser's stream has it
     paint       first contentful paint, and the overview's content, in a real browser, where Debian's chromium-driver is
 
@@ -100,7 +101,7 @@ def cost(n: int, turns: int, batches: int) -> dict[str, Any]:
     chain = Chain(n, 1000 + EACH * batches * (2 * turns + 2) + RATE * SECONDS)
     data, warehouse = sqlite_project(chain, "[run]\npoll_seconds = 0.05\n")
     took: dict[str, list[float]] = {"alone": [], "page": []}
-    busy = {"page": 0.0, "maintenance": 0.0, "wall": 0.0}
+    busy = {"page": 0.0, "alone": 0.0, "maintenance": 0.0, "wall": 0.0}
     with running(warehouse) as (engine, _):
         at = warm(engine, data, chain)
 
@@ -113,13 +114,17 @@ def cost(n: int, turns: int, batches: int) -> dict[str, Any]:
             return time.perf_counter() - begun
 
         def tree() -> float:
+            """Processor seconds of this run, its workers and its JVM; not of the page, nor of who watches it."""
             own = [pid for pid in measure.descendants(os.getpid()) if Path(f"/proc/{pid}").exists()]
-            return sum(processor_seconds(pid) for pid in own if "headwater.cli.main" not in _words(pid))
+            beside = ("headwater.cli.main", "--watch", "chromedriver", "chromium")
+            return sum(processor_seconds(pid) for pid in own if not any(word in _words(pid) for word in beside))
 
         for _ in range(batches):
             small()
         for _ in range(turns):
+            spent = tree()
             took["alone"] += [small() for _ in range(batches)]
+            busy["alone"] += tree() - spent
             with watched(warehouse.config.folder) as (url, _, pids):
                 before, spent, begun = processor_seconds(pids[0]), tree(), time.perf_counter()
                 took["page"] += [small() for _ in range(batches)]
@@ -143,6 +148,7 @@ def cost(n: int, turns: int, batches: int) -> dict[str, Any]:
         "page_s": page,
         "ratio": page / alone,
         "median_ratio": middle["page"] / middle["alone"],
+        "processor_ratio": busy["maintenance"] / busy["alone"],
         "page_of_a_core": busy["page"] / busy["wall"],
         "maintenance_of_a_core": busy["maintenance"] / busy["wall"],
         "cuts_seen": len(lags),

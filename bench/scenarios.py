@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ import many_views as many
 import measure
 from chain import RELATIONS, Answer, Chain, row_hash
 from chain_sql import view_sql
-from headwater.runtime.compute.tasks import Tally
+from headwater.model.written import Tally
 from headwater.runtime.engine import Engine
 from postgres_peer import running_postgres
 from writer import applied, write
@@ -104,8 +105,10 @@ def burst(n: int, u: int) -> dict[str, Any]:
         first = warm(engine, data, chain)
         applied(data, chain, first, u)
         before, seq = engine.meter.tally, engine.cut.seq
+        cpu = measure.cpu_seconds(os.getpid())
         with measure.TreeMemory() as memory:
             seconds = caught_up(engine)
+        cpu = measure.cpu_seconds(os.getpid()) - cpu
         done = engine.cut.seq - seq
         facts = spent(before, engine.meter.tally)
         peak = memory.peak_mb
@@ -113,15 +116,17 @@ def burst(n: int, u: int) -> dict[str, Any]:
         found = answer(warehouse)
         read = time.perf_counter() - read
     return {
-        "load_s": load, "burst_s": seconds, "transactions": done, "updates_per_s": done / seconds, **facts,
+        "load_s": load, "burst_s": seconds, "cpu_s": cpu, "transactions": done, "updates_per_s": done / seconds,
+        **facts,
         "peak_rss_mb": peak, "full_view_read_s": read, "correct": found == chain.answer_after() and done == u - first,
         "states": "every update", "ends_at": "visible",
     }  # fmt: skip
 
 
-def burst_postgres(n: int, u: int) -> dict[str, Any]:
-    """The same burst over four PostgreSQL databases, captured as CAPTURED_BY says."""
-    chain = Chain(n, u)
+@contextmanager
+def postgres_project(chain: Chain, settings: str = "") -> Iterator[tuple[list[str], headwater.Warehouse, int]]:
+    """The chain over four databases of a server, captured as CAPTURED_BY says: where they are, the project, and the
+    server's process."""
     with running_postgres() as (connection, url):
         urls = []
         for i in range(RELATIONS):
@@ -131,25 +136,57 @@ def burst_postgres(n: int, u: int) -> dict[str, Any]:
                 chain_postgres.load(database, chain, [i])
         folder = OUT / "projects" / f"{os.getpid()}"
         shutil.rmtree(folder, ignore_errors=True)
-        how = os.environ.get("CAPTURED_BY", "triggers")
-        warehouse = project(folder, urls, [f"r{i + 1}" for i in range(RELATIONS)], source=f'capture = "{how}"\n')
+        source = f'capture = "{os.environ.get("CAPTURED_BY", "triggers")}"\n'
+        warehouse = project(folder, urls, [f"r{i + 1}" for i in range(RELATIONS)], settings, source)
+        yield urls, warehouse, measure.server_of(connection.info.backend_pid)
 
-        def applied_there(part: slice) -> None:
-            for i in range(RELATIONS):
-                with psycopg.connect(urls[i], autocommit=True) as database:
-                    chain_postgres.apply(database, chain.transactions[part], [i])
 
-        with running(warehouse) as (engine, load):
-            applied_there(slice(0, 1000))
-            engine.catch_up()
-            applied_there(slice(1000, u))
-            before, seq = engine.meter.tally, engine.cut.seq
-            seconds = caught_up(engine)
-            done = engine.cut.seq - seq
-            found = answer(warehouse)
-        return {"load_s": load, "burst_s": seconds, "transactions": done, "updates_per_s": done / seconds,
-                **spent(before, engine.meter.tally), "correct": found == chain.answer_after(),
-                "states": "every update", "ends_at": "visible"}  # fmt: skip
+def applied_there(urls: list[str], chain: Chain, part: slice) -> None:
+    for i in range(RELATIONS):
+        with psycopg.connect(urls[i], autocommit=True) as database:
+            chain_postgres.apply(database, chain.transactions[part], [i])
+
+
+def burst_postgres(n: int, u: int) -> dict[str, Any]:
+    """The same burst over four PostgreSQL databases, captured as CAPTURED_BY says."""
+    chain = Chain(n, u)
+    with postgres_project(chain) as (urls, warehouse, server), running(warehouse) as (engine, load):
+        applied_there(urls, chain, slice(0, 1000))
+        engine.catch_up()
+        applied_there(urls, chain, slice(1000, u))
+        before, seq = engine.meter.tally, engine.cut.seq
+        cpu = measure.cpu_seconds(os.getpid(), server)
+        seconds = caught_up(engine)
+        cpu = measure.cpu_seconds(os.getpid(), server) - cpu
+        done = engine.cut.seq - seq
+        found = answer(warehouse)
+    return {"load_s": load, "burst_s": seconds, "cpu_s": cpu, "transactions": done, "updates_per_s": done / seconds,
+            **spent(before, engine.meter.tally), "correct": found == chain.answer_after(),
+            "states": "every update", "ends_at": "visible"}  # fmt: skip
+
+
+def freshness_postgres(n: int, u: int, rate: int = 500, seconds: int = 60) -> dict[str, Any]:
+    """Steady single-row transactions over four PostgreSQL databases, as in `freshness`; committed as the server's
+    defaults have it, each on disk."""
+    chain = Chain(n, rate * seconds + 1000)
+    settings = "[run]\npoll_seconds = 0.05\n"
+    with postgres_project(chain, settings) as (urls, warehouse, server), running(warehouse) as (engine, _):
+        applied_there(urls, chain, slice(0, 1000))
+        engine.catch_up()
+        seq, cpu = engine.cut.seq, measure.cpu_seconds(os.getpid(), server)
+        begun = time.perf_counter()
+        writer = subprocess.Popen([sys.executable, str(Path(__file__).with_name("postgres_writer.py")), str(chain.n),
+                                   str(chain.u), "1000", str(rate), *urls])  # fmt: skip
+        while writer.poll() is None:
+            engine.step()
+        took = time.perf_counter() - begun
+        engine.catch_up()
+        cpu = measure.cpu_seconds(os.getpid(), server) - cpu
+        lags, cuts = lags_since(warehouse, seq)
+        found = answer(warehouse)
+    return {"transactions": len(lags), "cuts": cuts, "written_per_s": len(lags) / took, "cpu_s": cpu,
+            "p50_s": float(np.quantile(lags, 0.5)), "p99_s": float(np.quantile(lags, 0.99)),
+            "max_s": float(lags.max()), "correct": found == chain.answer_after()}  # fmt: skip
 
 
 def small(n: int, u: int) -> dict[str, Any]:
@@ -199,14 +236,19 @@ def freshness(n: int, u: int, rate: int = 500, seconds: int = 60) -> dict[str, A
         while writer.poll() is None:
             engine.step()
         engine.catch_up()
-        committed = np.array([t["committed_at"].timestamp() for t in warehouse.log(seq + 1)])
-        cuts = warehouse.cuts._query(f"SELECT seq, at FROM cuts WHERE seq > {seq} ORDER BY seq, cut")
-        shown = np.array([c["at"].timestamp() for c in cuts])
-        ends = np.array([c["seq"] for c in cuts])
-        which = np.searchsorted(ends, seq + 1 + np.arange(len(committed)))
-        lags = shown[which] - committed
-    return {"transactions": len(lags), "cuts": len(cuts), "p50_s": float(np.quantile(lags, 0.5)),
+        lags, cuts = lags_since(warehouse, seq)
+    return {"transactions": len(lags), "cuts": cuts, "p50_s": float(np.quantile(lags, 0.5)),
             "p99_s": float(np.quantile(lags, 0.99)), "max_s": float(lags.max())}  # fmt: skip
+
+
+def lags_since(warehouse: headwater.Warehouse, seq: int) -> tuple[np.ndarray, int]:
+    """From the commit of each transaction after that one to the cut that shows it; and how many cuts there were."""
+    committed = np.array([t["committed_at"].timestamp() for t in warehouse.log(seq + 1)])
+    cuts = warehouse.cuts._query(f"SELECT seq, at FROM cuts WHERE seq > {seq} ORDER BY seq, cut")
+    shown = np.array([c["at"].timestamp() for c in cuts])
+    ends = np.array([c["seq"] for c in cuts])
+    which = np.searchsorted(ends, seq + 1 + np.arange(len(committed)))
+    return shown[which] - committed, len(cuts)
 
 
 def many_views(n: int, u: int) -> dict[str, Any]:
@@ -243,7 +285,9 @@ def capture(n: int, u: int) -> dict[str, Any]:
     return facts
 
 
-SCENARIOS = {f.__name__: f for f in (burst, burst_postgres, small, single, freshness, capture, many_views)}
+SCENARIOS = {
+    f.__name__: f for f in (burst, burst_postgres, freshness_postgres, small, single, freshness, capture, many_views)
+}
 
 
 def main() -> None:

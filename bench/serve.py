@@ -158,7 +158,7 @@ def whole(flown: str, file: Path, n: int) -> dict[str, float]:
         assert read().num_rows == n
         return time.perf_counter() - begin
 
-    first = min(timed(fly) for _ in range(2))  # from the third time on it is read from a copy that needs no decoding
+    first = min(timed(fly) for _ in range(2))  # from the second time on it is read from a copy that needs no decoding
     timed(fly)
     time.sleep(3.0)
     ways = {"flight_pyarrow_s": fly, "flight_adbc_s": adbc, "parquet_scan_s": lambda: pq.read_table(file)}

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
+import sys
+from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import unquote, urldefrag
 
 import pytest
 
@@ -16,17 +20,19 @@ _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _CODE = re.compile(r"```.*?```", re.DOTALL)
 
 
-def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "site" / "reference.py")
+def made_by(name: str) -> ModuleType:
+    """A program of docs/site."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "site" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # they import each other
     spec.loader.exec_module(module)
     return module
 
 
 def test_the_reference_is_what_the_code_says() -> None:
-    made = reference().PAGES
+    made = made_by("reference").PAGES
     stale = [path for path, page in made.items() if (ROOT / "docs" / path).read_text(encoding="utf-8") != page()]
     assert not stale, "write them anew: make docs"
 
@@ -70,3 +76,51 @@ def test_every_page_has_its_place_in_the_site() -> None:
     pages = {str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")}
     listed = {page for page in pages if page in nav or page.startswith("decisions/")}
     assert pages == listed
+
+
+class Links(HTMLParser):
+    """What a page of the site has: where it leads, and what can be led to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.page = page
+        self.to: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("id", "name") and value:
+                self.anchors.add(value)
+            if name in ("href", "src") and value and "://" not in value and not value.startswith(("mailto:", "data:")):
+                self.to.append(value)
+
+
+def dead(pages: dict[Path, Links], page: Path) -> list[str]:
+    """Links of a page of the site that lead nowhere."""
+    found = []
+    for link in pages[page].to:
+        path, anchor = urldefrag(link)
+        target = (page.parent / unquote(path)).resolve() if path else page
+        target = target / "index.html" if target.is_dir() else target
+        there = target in pages and (not anchor or unquote(anchor) in pages[target].anchors)
+        if not there and (target.suffix == ".html" or not target.exists()):
+            found.append(link)
+    return found
+
+
+def test_the_site_is_built_and_no_link_of_it_leads_nowhere(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    made_by("reference")
+    done = made_by("build").built(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = (tmp_path / ".site").resolve()
+    pages = {page: Links(page) for page in site.rglob("*.html") if page.name != "404.html"}
+    assert {str(p.relative_to(ROOT / "docs").with_suffix(".html")) for p in (ROOT / "docs").rglob("*.md")} - {
+        str(page.relative_to(site)) for page in pages
+    } <= {"decisions/README.html"}, "a page is missing"
+    assert {str(page.relative_to(site)): links for page in pages if (links := dead(pages, page))} == {}
+    broken = site / "broken.html"
+    wrong = ('href="nowhere.html"', 'href="index.html#nowhere"', 'src="no.png"')
+    broken.write_text("".join(f"<a {one}></a>" for one in (*wrong, 'href="index.html"')))
+    assert len(dead({**pages, broken: Links(broken)}, broken)) == len(wrong)

@@ -15,7 +15,6 @@ from pathlib import Path
 import reference
 
 ROOT = Path(__file__).parent.parent.parent
-STAGED = ROOT / ".docs"
 _OUTSIDE = re.compile(
     r"(?<!!)\[([^\]]+)\]\((?:\.\./)+(?:src|tests|bench|deploy|examples|integrations|README\.md|Makefile)[^)]*\)"
 )
@@ -23,19 +22,21 @@ _OUTSIDE = re.compile(
 
 def main() -> int:
     reference.main()
-    stage()
-    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(ROOT / "mkdocs.yml")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = built(ROOT)
     said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith(("  File", "Traceback"))]
     print("\n".join(said if done.returncode else [f"built: {ROOT / '.site' / 'index.html'}"]))
     return done.returncode
 
 
-def stage() -> None:
-    shutil.rmtree(STAGED, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", STAGED, ignore=shutil.ignore_patterns("site"))
-    for page in STAGED.rglob("*.md"):
+def built(where: Path) -> subprocess.CompletedProcess[str]:
+    """The site in `where`/.site, by the settings there."""
+    staged = where / ".docs"
+    shutil.rmtree(staged, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", staged, ignore=shutil.ignore_patterns("site"))
+    for page in staged.rglob("*.md"):
         page.write_text(_OUTSIDE.sub(r"\1", page.read_text(encoding="utf-8")), encoding="utf-8")
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(where / "mkdocs.yml")]
+    return subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
 
 
 if __name__ == "__main__":

@@ -14,13 +14,15 @@ from typer.main import get_command
 from headwater.algebra.aggregates import AGGREGATES
 from headwater.algebra.functions import NONDETERMINISTIC, OTHER_AGGREGATES, UNNESTING
 from headwater.algebra.methods import METHODS
-from headwater.algebra.promise import AUXILIARY, LEVELS, OPTIONS
+from headwater.algebra.promise import _OVER, AUXILIARY, LEVELS, OPTIONS
 from headwater.algebra.refusals import REFUSED
 from headwater.algebra.relations import JoinKind
 from headwater.algebra.select import aggregates as settling
 from headwater.cli.main import app
+from headwater.lab.checker.levels import Consistency
 from headwater.maintenance.operators.writing import OPERATORS
 from headwater.model import errors
+from headwater.model.consistency import Level, promise_of
 from headwater.model.errors import HeadwaterError
 from headwater.page.metrics import _COUNTS, metrics
 from headwater.runtime.project import source_config
@@ -102,6 +104,38 @@ def source_page() -> str:
     lines += ["```", "", words, "", "Kinds of url: " + ", ".join(f"`{s}://`" for s in source_config.SCHEMES[:-1]) + "."]
     return "\n".join(lines) + "\n"
 
+
+def level_page() -> str:
+    """What may be asked for, over what, and what the papers call it."""
+    lines = ["# Levels", "", _MADE, "`CREATE MATERIALIZED VIEW v WITH (consistency = '…') AS SELECT …`", ""]
+    lines += ["| `consistency =` | what you get | may read views that are |", "| --- | --- | --- |"]
+    for level in Level:
+        said = f"`'{level.value}'`" + (" (default)" if level.value == LEVELS[0] else "")
+        over = ", ".join(other.value for other in _OVER[level])
+        lines.append(f"| {said} | {promise_of(level.value)} | {over} |")
+    lines += [
+        "",
+        "- `every = 100`, of `'complete'`: every 100th transaction is a state; what there is also shows after a second",
+        "  of quiet. Over views whose own number divides it.",
+        "- `schedule = '10 minutes'`, or five fields of cron, of `'periodic'`. Over periodic views of that schedule.",
+        "- `maintenance = '…'`: who keeps the promise. No more can be promised than the method gives:",
+        "",
+        "| `maintenance =` | | gives at most | why not more |",
+        "| --- | --- | --- | --- |",
+    ]
+    lines += [f"| `'{name}'` | {m.title} | {m.level.value} | {m.why} |" for name, m in METHODS.items()]
+    lines += ["", _REAL, "", "## In the papers", ""]
+    lines += ["`headwater lab check` and `headwater lab judge` find the strongest of these that a history has:", ""]
+    lines += ["| level | what must hold | implies | defined in |", "| --- | --- | --- | --- |"]
+    for one in reversed(Consistency):
+        implied = ", ".join(other.value for other in Consistency if other in one.implies - {one, Consistency.NONE})
+        lines.append(f"| {one.value} | {one.meaning} | {implied} | {one.citation} |")
+    return "\n".join(lines) + "\n"
+
+
+_REAL = """A state is *real* if it is the view's query over states that the sources had, all transactions of one number up to it and
+none after it. Views that share sources and promise `strong` or more are shown together: no reader sees two of them at
+different states ([decision 8](../decisions/0008-many-views.md)). What it means: [the levels](../explanation/levels.md)."""  # noqa: E501 # as the page has it
 
 _SAID = {
     "Table": "FROM source.table, source.schema.table, or another view",
@@ -191,6 +225,7 @@ def _sentence(text: str) -> str:
 PAGES = {
     "reference/sql.md": sql_page,
     "reference/commands.md": commands,
+    "reference/levels.md": level_page,
     "reference/errors.md": error_page,
     "reference/metrics.md": metric_page,
     "reference/sources.md": source_page,

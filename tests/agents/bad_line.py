@@ -23,6 +23,8 @@ class BadLine:
         threading.Thread(target=self._cut, daemon=True).start()
 
     def close(self) -> None:
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # whoever waits in accept would take one more
         self._listening.close()
         self.cut_all()
 

@@ -46,7 +46,7 @@ class HubHere:
     def invited(self, name: str, database: str) -> Path:
         """The folder of an agent that has joined."""
         folder = self.folder / name
-        join(folder, Invitation(name, self.settings.address, self.enrolment.enrol(name)), database, "")
+        join(folder, Invitation(name, self.settings.address, self.enrolment.enrol(name)), database)
         return folder
 
 

@@ -18,7 +18,7 @@ from headwater.agent.line import HubLine
 from headwater.agent.state import FILE as STATE
 from headwater.hub import desk
 from headwater.hub.contacts import Contacts
-from headwater.hub.enrolment import Enrolment, Refused
+from headwater.hub.enrolment import Enrolment, Refused, Start
 from headwater.hub.serving import open_hub
 from headwater.model.errors import ConfigError, SourceRefused, SourceUnavailable, UsageError, WarehouseError
 from headwater.model.names import SourceName, TableName
@@ -83,7 +83,7 @@ def test_no_agent_reaches_another_ones_source(hub: HubHere) -> None:
 
 
 def test_a_revoked_token_opens_nothing(hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.hub.enrolment._LATELY", 0.0)
+    monkeypatch.setattr("headwater.hub.enrolment.LATELY", 0.0)
     with running(laptop):
         assert TABLE in source_of(hub).describe()
         hub.enrolment.revoke("laptop")
@@ -94,7 +94,7 @@ def test_a_revoked_token_opens_nothing(hub: HubHere, laptop: Path, monkeypatch: 
 
 
 def test_a_new_invitation_makes_the_old_one_void(hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.hub.enrolment._LATELY", 0.0)
+    monkeypatch.setattr("headwater.hub.enrolment.LATELY", 0.0)
     hub.enrolment.enrol("laptop")
     with pytest.raises(SourceRefused):
         Agent(read_settings(laptop)).run()
@@ -113,16 +113,37 @@ def test_odd_names_are_refused(hub: HubHere, name: str) -> None:
 def test_tickets(tmp_path: Path) -> None:
     enrolment = Enrolment(Storage(str(tmp_path)))
     enrolment.enrol("a")
-    enrolment.starts("a", "first", "t1")
-    enrolment.starts("a", "first", "t2")  # it died before it had written t1 down
-    enrolment.starts("a", "t2", "t3")
-    enrolment.starts("a", "t3", "t4")
+    enrolment.starts("a", Start("first", "t1", (1, 1)))
+    enrolment.starts("a", Start("first", "t2", (2, 1)))  # it died before it had written t1 down
+    enrolment.starts("a", Start("t2", "t3", (3, 1)))
+    enrolment.starts("a", Start("t3", "t4", (3, 2)))
     for old in ("first", "t1", "t2", "", "t5"):
         with pytest.raises(Refused, match="restored from a backup"):
-            enrolment.starts("a", old, "mine")
-    enrolment.starts("a", "t4", "t5")  # the refused ones have changed nothing
+            enrolment.starts("a", Start(old, "mine", (9, 9)))
+    enrolment.starts("a", Start("t4", "t5", (4, 1)))  # the refused ones have changed nothing
     enrolment.enrol("a")
-    enrolment.starts("a", "first", "t1")
+    enrolment.starts("a", Start("first", "t1", (1, 1)))
+
+
+def test_a_start_that_arrives_late_changes_nothing(tmp_path: Path) -> None:
+    """It was held up on its way until the agent was killed and had started again."""
+    enrolment = Enrolment(Storage(str(tmp_path)))
+    enrolment.enrol("a")
+    enrolment.starts("a", Start("first", "t1", (2, 1)))
+    for late in ((1, 1), (1, 7), (2, 1)):
+        with pytest.raises(Refused):
+            enrolment.starts("a", Start("first", "late", late))
+    enrolment.starts("a", Start("t1", "t2", (2, 2)))
+
+
+def test_an_agent_that_was_killed_and_begun_again_waits_until_its_hub_knows(
+    hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.hub.desk.PATIENCE", 3.0)
+    killed = Agent(read_settings(laptop))
+    killed._start()  # and nothing more is heard of it
+    with running(laptop):
+        assert TABLE in source_of(hub).describe()
 
 
 def test_an_agent_restored_from_a_backup_is_refused_until_it_is_enrolled_again(hub: HubHere, laptop: Path) -> None:
@@ -141,7 +162,8 @@ def test_an_agent_restored_from_a_backup_is_refused_until_it_is_enrolled_again(h
         assert TABLE in source_of(hub).describe()
 
 
-def test_the_same_agent_twice_is_refused(hub: HubHere, laptop: Path) -> None:
+def test_the_same_agent_twice_is_refused(hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.agent.agent.TWIN_SECONDS", 1.0)
     with running(laptop):
         with pytest.raises(SourceRefused, match="connected already"):
             Agent(read_settings(laptop)).run()
@@ -227,7 +249,7 @@ def test_an_agent_that_dies_at_work_is_not_waited_for(
     """It has taken a call, and is never heard of again: the caller learns it and can ask another time."""
     monkeypatch.setattr(desk, "PATIENCE", 1.0)
     line = HubLine(read_settings(laptop), 2)
-    line.start("dies", "first", "next", {})
+    line.start({"instance": "dies", "number": [1, 1], "ticket": "first", "next": "next"})
     failed: list[BaseException] = []
 
     def call() -> None:
@@ -245,7 +267,7 @@ def test_an_agent_that_dies_at_work_is_not_waited_for(
 
 def test_an_answer_that_is_cut_off_did_not_arrive(hub: HubHere, laptop: Path) -> None:
     line = HubLine(read_settings(laptop), 2)
-    line.start("cut", "first", "next", {})
+    line.start({"instance": "cut", "number": [1, 1], "ticket": "first", "next": "next"})
     failed: list[BaseException] = []
 
     def call() -> None:

@@ -63,7 +63,7 @@ def test_what_lies_in_a_box_is_not_put_there_twice_and_is_counted_once(relay: Re
         relay.from_agent("agent-a", letter("b"))
     assert fetched(relay, "agent-b") is not None
     assert fetched(relay, "agent-b") is None
-    assert relay.counted("chain_v", 7) == {"forward": 1}
+    assert relay.counted("chain_v", 7, 1).through == {"forward": 1}
 
 
 def test_a_new_epoch_throws_away_what_was_under_way(relay: Relay) -> None:

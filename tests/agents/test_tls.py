@@ -51,7 +51,7 @@ def laptop(hub: SecureHub, authority: str) -> Path:
     folder = hub.folder / "laptop"
     sqlite3.connect(hub.folder / "crm.db").execute("CREATE TABLE t (id INTEGER PRIMARY KEY)").connection.close()
     invitation = Invitation("laptop", hub.settings.address, hub.enrolment.enrol("laptop"))
-    join(folder, invitation, f"sqlite:///{hub.folder / 'crm.db'}", authority)
+    join(folder, invitation, f"sqlite:///{hub.folder / 'crm.db'}", {"authority": authority})
     return folder
 
 
@@ -91,6 +91,6 @@ def test_without_tls_only_on_this_machine(tmp_path: Path) -> None:
     settings.write_text('[sources.a]\nurl = "agent://a"\nquestions = "never"\n[hub]\n')
     with pytest.raises(UnknownName, match="questions"):
         load_config(tmp_path)
-    join(tmp_path / "x", Invitation("x", "http://hub.example:7437", "t"), "sqlite:///x.db", "")
+    join(tmp_path / "x", Invitation("x", "http://hub.example:7437", "t"), "sqlite:///x.db")
     with pytest.raises(ConfigError, match="without TLS"):
         read_settings(tmp_path / "x")

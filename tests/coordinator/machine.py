@@ -212,6 +212,7 @@ class MemoryTables:
 
 class Counting(Protocol):
     ahead: int
+    over_views: int
     dropped: int
 
 
@@ -236,6 +237,7 @@ class Computed:
         self._tables, self._truth, self.counts = tables, truth, counts
         self.late: Exception | None = None
         """What the next batch fails with, after its files are written."""
+        self._through: dict[str, Seq] = {}
 
     def __call__(self, work: BatchWork) -> Written | Ahead:
         if work.behind:
@@ -248,6 +250,7 @@ class Computed:
         view, batch = work.view, work.batch
         if view.plan.auxiliary is not None and not view.periodic:
             self._check_groups(view, batch)
+        self.counts.over_views += bool(work.parents) and self._through.get(view.key, batch.lo) < batch.lo
         for parent in work.parents:
             there = self._read(parent, batch.hi, work.unwritten.get(parent.key))
             assert there == self._truth.view(parent.name, batch.hi), f"{view.name} reads {parent.name} at {batch.hi}"
@@ -256,6 +259,7 @@ class Computed:
         if late is not None:
             raise late
         self._tables.computed(view, written)
+        self._through[view.key] = max(batch.hi, self._through.get(view.key, batch.hi))
         return written
 
     def _check_groups(self, view: ManagedView, batch: Batch) -> None:

@@ -75,6 +75,8 @@ class Counts:
     crashes_ahead: int = 0
     """Crashes while there were some."""
     moments: int = 0
+    over_views: int = 0
+    """Batches of views over views that were computed before the one ahead of them."""
 
     def plus(self, other: Counts) -> Counts:
         return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))

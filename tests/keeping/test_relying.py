@@ -27,7 +27,7 @@ from headwater.runtime.project.about import statement_of
 from tpch.standard import StandardCatalog
 
 X = SourceName("x")
-ANY, NEVER, INSERTS = None, Changing.NEVER, Changing.INSERTS
+ANY, NEVER, INSERTS, DELETES = None, Changing.NEVER, Changing.INSERTS, Changing.DELETES
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,8 @@ class Graph:
                 return False
             if how is INSERTS and any(o is not None and o != n for o, n in zip(old, new, strict=True)):
                 return False
+            if how is DELETES and any(n is not None and o != n for o, n in zip(old, new, strict=True)):
+                return False
         return True
 
     def view(self, state: tuple[Table, ...]) -> frozenset[object]:
@@ -107,7 +109,8 @@ class Graph:
                 continue
             changes = tuple((o, n) if o != n else () for old, new in zip(before, after, strict=True)
                             for o, n in zip(old, new, strict=True))  # fmt: skip
-            seen = (tuple(before[i] for i in sorted(kept)), changes)
+            view = shown[before] if DELETES in self.changing else None  # it says what goes by its key
+            seen = (tuple(before[i] for i in sorted(kept)), changes, view)
             change = (shown[after] - shown[before], shown[before] - shown[after])
             if known.setdefault(seen, change) != change:
                 return False
@@ -129,6 +132,17 @@ PAIRS = [
     for declared in (False, True)
     if ANY in changing
 ]
+
+
+GOING = [
+    Graph(changing, ((0, 1, False),)) for changing in itertools.product((*CHANGING, DELETES), repeat=2)
+    if DELETES in changing
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("graph", GOING, ids=str)
+def test_the_kept_set_of_two_tables_that_lose_rows_is_the_smallest(graph: Graph) -> None:
+    graph.check()
 
 
 @pytest.mark.parametrize("graph", PAIRS, ids=str)
@@ -190,6 +204,35 @@ def test_a_chain_of_parents_needs_no_copy_of_what_refers_to_them() -> None:
     (again,) = parse_views(statement_of(view), "stored.sql")
     others = {name: one for name, one in graph.planned().views.items() if name != "v"}
     assert define_each([again], graph.catalog(), others).views[view.name].relies == view.relies
+
+
+@pytest.mark.parametrize("changing", [(ANY, DELETES, INSERTS), (INSERTS, ANY, DELETES), (DELETES, DELETES, DELETES)])
+def test_what_is_kept_of_three_tables_that_lose_rows_is_enough(changing: tuple[Changing | None, ...]) -> None:
+    graph = Graph(changing, ((0, 1, False), (1, 2, True)))
+    assert graph.suffices(graph.kept())
+
+
+def test_a_key_that_is_not_shown_spares_nothing() -> None:
+    promised = {"t0": DELETES, "t1": DELETES}
+    joined = "FROM x.t0 JOIN x.t1 ON t0.ref = t1.id"
+    assert copies(defined(f"SELECT t0.id, t1.id AS other {joined}", promised)) == set()
+    assert copies(defined(f"SELECT t0.id, t1.v {joined}", promised)) == {"t0"}, "t0 is met by what goes from t1"
+    assert copies(defined(f"SELECT t0.id + 1 AS id, t1.id AS other {joined}", promised)) == {"t1"}
+    assert copies(defined(f"SELECT DISTINCT t0.id, t1.id AS other {joined}", promised)) == {"t0", "t1"}
+    same = "FROM x.t0 AS a JOIN x.t0 AS b ON a.ref = b.id"
+    assert copies(defined(f"SELECT a.id, b.id AS other {same}", promised)) == set()
+    assert copies(defined(f"SELECT a.id, b.v {same}", promised)) == {"t0"}
+
+
+def test_what_goes_is_stored_with_the_statement() -> None:
+    made = defined("SELECT t1.v, t0.id, t1.id AS other FROM x.t0 JOIN x.t1 ON t0.ref = t1.id", {"t1": DELETES})
+    view = made.views["v"]  # type: ignore[index]
+    assert [str(r) for r in view.relies] == ["1 deletes:2 x.t1"]
+    assert [(k.columns, k.shown) for k in view.taken_out_by] == [(("id",), ("other",))]
+    (again,) = parse_views(statement_of(view), "stored.sql")
+    others = {name: one for name, one in made.views.items() if name != "v"}
+    assert define_each([again], Graph((ANY, ANY, ANY), ()).catalog(), others).views[view.name].relies == view.relies
+    assert why(view) == ["no copy of x.t0: rows only go from x.t1, by its key; the view halts where that is not so"]
 
 
 def defined(sql: str, promised: Mapping[str, Changing], keys: Sequence[ForeignKey] = ()) -> Defined:

@@ -2,14 +2,17 @@
 
     python tests/lab/verdicts.py                  run all experiments with all seeds and write the file: half an hour
     python tests/lab/verdicts.py pvm-fig21 …      only these; the others stay as they are
+    SEEDS=1 python tests/lab/verdicts.py NAME     with fewer seeds
 
-A verdict is "holds", "fails", "identity" (true by construction) or, where it depends on the seed, "varies 2 of 3: yes
-no yes", in the order of its seeds. Whoever changes one looks at why, and says so in the commit.
+A verdict is "holds", "fails", "undecided" (the confidence intervals do not tell), "identity" (true by construction) or,
+where it depends on the seed, "varies 1 of 3: yes no undecided", in the order of its seeds. Whoever changes one looks at
+why, and says so in the commit.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -21,7 +24,7 @@ from headwater.lab.experiment import Claim, ClaimKind, Run
 from headwater.lab.experiments import all_experiments
 
 FILE = Path(__file__).with_name("verdicts.toml")
-SEEDS = (0, 1, 2)
+SEEDS = tuple(range(int(os.environ.get("SEEDS", "3"))))
 HEAD = """# What each claim of each experiment came to, seed by seed.
 # Written by tests/lab/verdicts.py, compared by tests/lab/test_verdicts.py.
 """
@@ -44,7 +47,7 @@ class Pinned:
 def verdict(claim: Claim) -> str:
     """Of one seed."""
     if not claim.holds:
-        return "fails"
+        return "undecided" if claim.undecided else "fails"
     return "holds" if claim.kind is ClaimKind.MEASURED else "identity"
 
 
@@ -65,15 +68,19 @@ def of_seed(recorded: str, place: int) -> str:
     """What a recorded verdict says of the seed at this place."""
     if not recorded.startswith("varies"):
         return recorded
-    return "holds" if recorded.partition(": ")[2].split()[place] == "yes" else "fails"
+    return _SAID[recorded.partition(": ")[2].split()[place]]
+
+
+_SAID = {"yes": "holds", "no": "fails", "undecided": "undecided"}
 
 
 def together(by_seed: Sequence[str]) -> str:
     """One verdict for all seeds."""
     if len(set(by_seed)) == 1:
         return by_seed[0]
-    held = [verdict != "fails" for verdict in by_seed]
-    return f"varies {sum(held)} of {len(held)}: {' '.join('yes' if h else 'no' for h in held)}"
+    words = {verdict: word for word, verdict in _SAID.items()}
+    said = [words.get(verdict, "yes") for verdict in by_seed]
+    return f"varies {said.count('yes')} of {len(said)}: {' '.join(said)}"
 
 
 def merged(by_seed: Sequence[Verdicts]) -> Verdicts:

@@ -33,7 +33,10 @@ from headwater.model.errors import UnknownName
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import TableSchema
 from headwater.model.source import SourceSpec
-from headwater.runtime.compute import tasks
+from headwater.model.written import Tally
+from headwater.runtime.compute import connections, waves
+from headwater.runtime.compute.asking import answer
+from headwater.runtime.compute.wave_work import WaveWork
 from headwater.sources import memory
 from headwater.sources.memory import MemorySource
 from headwater.storage import Storage
@@ -177,7 +180,8 @@ def played(scenario: Scenario) -> Iterator[Played]:
     finally:
         for spec in specs.values():
             memory._databases.pop(spec.url, None)
-            tasks._connected.pop(spec, None)
+            for key in [key for key in connections._connected if key[0] == spec]:
+                connections._connected.pop(key).close()
 
 
 @dataclass(frozen=True)
@@ -217,7 +221,7 @@ def maintain(world: Played, view: ViewDefinition, run: Run) -> Maintained:
     schema = core_schema(view, world.schemas(view))
     for lo, hi in batches(run, world.last):
         asked = min(hi + run.beyond, world.last)
-        work = tasks.WaveWork(
+        work = WaveWork(
             view=view,
             storage=Storage("/nowhere"),
             segments=(),
@@ -231,7 +235,7 @@ def maintain(world: Played, view: ViewDefinition, run: Run) -> Maintained:
             every=run.every,
             join_at_sources=run.joined,
         )
-        made = tasks.contraction(work)
+        made = waves.contraction(work)
         journal = world.changes(view, lo, asked)
         if run.every != 1:
             for table, rows in journal.items():
@@ -248,12 +252,12 @@ def maintain(world: Played, view: ViewDefinition, run: Run) -> Maintained:
     return done
 
 
-def driven(work: tasks.WaveWork, running: Any) -> tuple[pa.Table, int]:
-    tally = tasks.Tally()
+def driven(work: WaveWork, running: Any) -> tuple[pa.Table, int]:
+    tally = Tally()
     try:
         ask = next(running)
         while True:
-            ask = running.send(tasks.answer(work, ask, tally))
+            ask = running.send(answer(work, ask, tally))
     except StopIteration as stop:
         return stop.value, tally.questions
 

@@ -28,7 +28,8 @@ from headwater.maintenance.groups import PART, ROWS, keeps_values, valued
 from headwater.model.changelog import COUNT, SEQ, fold
 from headwater.model.errors import ValueUnfit
 from headwater.model.names import SourceName, TableName
-from headwater.runtime.compute import membership, tasks
+from headwater.runtime.compute import membership, writing
+from headwater.runtime.compute.aggregating import AggregateWork, aggregating
 from headwater.storage import Storage
 
 from .histories import KINDS, ORDERED, Scenario, Table, Wanted, scenario
@@ -340,7 +341,7 @@ def test_averages_of_decimals_round_half_up() -> None:
 @given(data=st.data(), grouping=st.sampled_from(sorted(GROUPINGS)))
 @settings(max_examples=max(5, settings.default.max_examples // 10))
 def test_aggregating_tasks_keep_their_state_in_files(calls: Sequence[str], data: st.DataObject, grouping: str) -> None:
-    """`tasks.aggregating` over parquet files does what `Aggregated` does in memory."""
+    """`aggregating` over parquet files does what `Aggregated` does in memory."""
     view, core = grouped_view(calls, GROUPINGS[grouping], "bigint")
     assert view.aggregation is not None
     first, made = data.draw(histories("bigint"))
@@ -350,7 +351,7 @@ def test_aggregating_tasks_keep_their_state_in_files(calls: Sequence[str], data:
         storage = Storage(folder)
         storage.make_folder("aux")
         files: list[str] = []
-        target = tasks.Target(storage, "aux", "test", grouped.auxiliary.schema, "auxiliary")
+        target = writing.Target(storage, "aux", "test", grouped.auxiliary.schema, "auxiliary")
         seq = 0
         for n, batch in enumerate([[first], *made]):
             rows = []
@@ -358,14 +359,14 @@ def test_aggregating_tasks_keep_their_state_in_files(calls: Sequence[str], data:
                 rows += [(r, c, seq) for r, c in transaction]
                 seq += 1
             delta = delta_of(view, core, rows)
-            work = tasks.AggregateWork(view.aggregation, types, tuple(files), target, seq, first=n == 0)
+            work = AggregateWork(view.aggregation, types, tuple(files), target, seq, first=n == 0)
             result, new = [], []
-            for out in tasks.aggregating(work)(iter(delta.to_batches())):
+            for out in aggregating(work)(iter(delta.to_batches())):
                 for row in out.to_pylist():
-                    file = row.pop(tasks.FILE)
+                    file = row.pop(writing.FILE)
                     (new if file else result).append(file or row)
             for text in new:
-                kind, described = tasks.read_description(text)
+                kind, described = writing.read_description(text)
                 assert kind == "auxiliary"
                 files.append(storage.path(f"aux/{described.name}"))
             expected = grouped.batch(delta, seq, first=n == 0)

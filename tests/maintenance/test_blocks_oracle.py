@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headwater.maintenance.blocks import Block, Contracted, contracted
 from headwater.model.names import SourceName, TableName
-from headwater.runtime.compute import tasks
+from headwater.runtime.compute import asking
 
 from .histories import Scenario, Table, Transaction, Wanted, scenario, smallest
 from .oracle import Played, Run, maintain, played, witness
@@ -48,7 +48,7 @@ def made_of(world: Played) -> Contracted | None:
 def table_by_table() -> Iterator[None]:
     """No question is worth saving."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tasks, "QUESTION_COST", -(10**12))
+        patch.setattr(asking, "QUESTION_COST", -(10**12))
         yield
 
 

@@ -52,7 +52,8 @@ from headwater.model.consistency import Level
 from headwater.model.errors import ViewSqlError
 from headwater.model.source import ORDINAL
 from headwater.model.written import Tally
-from headwater.runtime.compute import tasks
+from headwater.runtime.compute import asking
+from headwater.runtime.compute.wave_work import WaveWork
 from headwater.storage import Storage
 
 from .histories import Scenario, Table, Transaction, Wanted, scenario, smallest
@@ -147,7 +148,7 @@ def maintain(world: Played, view: ViewDefinition, run: Run, by: By) -> Maintaine
     done = Maintained(view)
     for lo, hi in batches(run, world.last):
         asked = min(hi + run.beyond, world.last)
-        work = tasks.WaveWork(
+        work = WaveWork(
             view=view,
             storage=Storage("/nowhere"),
             segments=(),
@@ -160,8 +161,8 @@ def maintain(world: Played, view: ViewDefinition, run: Run, by: By) -> Maintaine
         )
         tally = Tally()
 
-        def ask(question: Any, lane: int, work: tasks.WaveWork = work, tally: Tally = tally) -> pa.Table:
-            return tasks.answer_question(work, Ask(question), tally, lane)
+        def ask(question: Any, lane: int, work: WaveWork = work, tally: Tally = tally) -> pa.Table:
+            return asking.answer_question(work, Ask(question), tally, lane)
 
         journal = world.changes(view, lo, asked)
         if by.tasks:

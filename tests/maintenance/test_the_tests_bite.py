@@ -24,7 +24,8 @@ from headwater.maintenance.slices import Slices
 from headwater.model import joins as joins_module
 from headwater.model.changelog import COUNT, fold
 from headwater.model.names import Seq, TableName, ViewName
-from headwater.runtime.compute import tasks
+from headwater.runtime.compute import asking, connections, waves
+from headwater.runtime.compute.wave_work import WaveWork
 from headwater.sources.memory import MemorySource
 
 from .histories import Scenario, Table, Transaction, Wanted, scenario, smallest
@@ -69,25 +70,25 @@ def one_compensation_less(patch: pytest.MonkeyPatch) -> None:
 
 def answers_as_of_now(patch: pytest.MonkeyPatch) -> None:
     """The as-of promise broken: the source answers with what it holds now."""
-    answer = tasks.answer_question
+    answer = asking.answer_question
 
-    def now(work: tasks.WaveWork, ask: Any, tally: Any) -> pa.Table:
-        present = {s: tasks.connected(spec).position() for s, spec in work.specs.items()}
+    def now(work: WaveWork, ask: Any, tally: Any) -> pa.Table:
+        present = {s: connections.connected(spec).position() for s, spec in work.specs.items()}
         return answer(replace(work, positions=present), ask, tally)
 
-    patch.setattr(tasks, "answer_question", now)
+    patch.setattr(asking, "answer_question", now)
 
 
 def duplicates_forgotten(patch: pytest.MonkeyPatch) -> None:
     """An answer counts every row once."""
-    answer = tasks.answer_question
+    answer = asking.answer_question
 
-    def once(work: tasks.WaveWork, ask: Any, tally: Any) -> pa.Table:
+    def once(work: WaveWork, ask: Any, tally: Any) -> pa.Table:
         rows = answer(work, ask, tally)
         ones = pa.array([1] * rows.num_rows, pa.int64())
         return rows.set_column(rows.schema.get_field_index(COUNT), COUNT, ones)
 
-    patch.setattr(tasks, "answer_question", once)
+    patch.setattr(asking, "answer_question", once)
 
 
 def slices_overlap(patch: pytest.MonkeyPatch) -> None:
@@ -134,9 +135,9 @@ def blocks_not_compensated(patch: pytest.MonkeyPatch) -> None:
 
 def blocks_end_with_the_batch(patch: pytest.MonkeyPatch) -> None:
     """What a block did after the batch is forgotten, though answers are as of a later cut."""
-    wave, contraction = wave_module.wave, tasks.contraction
+    wave, contraction = wave_module.wave, waves.contraction
     his: list[int] = []
-    patch.setattr(tasks, "contraction", lambda work: his.append(work.hi) or contraction(work))
+    patch.setattr(waves, "contraction", lambda work: his.append(work.hi) or contraction(work))
 
     def cut(view: Any, journal: Any, *how: Any) -> Any:
         changes = yield from wave(view, journal, *how)
@@ -164,7 +165,7 @@ def joins_as_of_now(patch: pytest.MonkeyPatch) -> None:
 
 def tables_counted_once(patch: pytest.MonkeyPatch) -> None:
     """A join made table by table keeps the counts of the first table only."""
-    patch.setattr(tasks, "QUESTION_COST", -(10**12))
+    patch.setattr(asking, "QUESTION_COST", -(10**12))
     multiplied = joins_module._multiplied
 
     def kept(rows: Any, numbers: Any, answer: Any) -> Any:

@@ -22,7 +22,8 @@ from headwater.maintenance import wave as wave_module
 from headwater.maintenance.graph import steps
 from headwater.model.changelog import COUNT, SEQ, fold
 from headwater.model.names import Seq, TableName
-from headwater.runtime.compute import tasks
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.waves import core_changes
 from headwater.sources import memory
 from headwater.storage import Storage
 
@@ -292,7 +293,7 @@ def test_polls_numbers_journal_and_tasks_together(
             take = grouping[turn % len(grouping)]
             segments, waiting, turn = tuple(waiting[:take]), waiting[take:], turn + 1
             lo, hi = segments[0].lo, segments[-1].hi
-            work = tasks.WaveWork(
+            work = WaveWork(
                 view=view,
                 storage=storage,
                 segments=segments,
@@ -305,7 +306,7 @@ def test_polls_numbers_journal_and_tasks_together(
                 parts=parts,
                 every=every,
             )
-            rows, tally = tasks.core_changes(work)
+            rows, tally = core_changes(work)
             assert tally.questions <= 2 * (len(view.occurrences) - 1)
             log = output(view, rows)
             promised = Run((), every=every)

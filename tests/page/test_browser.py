@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -20,6 +21,7 @@ from headwater.page.work import Worker
 from headwater.runtime.project.config import load_config
 from headwater.runtime.project.project import Project
 from headwater.runtime.snapshot import SourceNow
+from page.many import ODD, many_project, many_running
 from page.shop import SHOP, shop_project, shop_running, verified
 from page.test_server import served
 
@@ -99,6 +101,17 @@ def see(driver: Any, text: str) -> None:
     until(driver, f"document.querySelector('main').innerText.includes({text!r})")
 
 
+CONTROLS = {"button", "link", "textbox", "searchbox", "combobox", "slider", "spinbutton", "region", "img"}
+
+
+def nameless(driver: Any) -> list[str]:
+    """What can be used or is a picture, and what a screen reader has no name for."""
+    found = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    spoken = [node for node in found if not node["ignored"] and node["role"]["value"] in CONTROLS]
+    assert len(spoken) > 8
+    return [node["role"]["value"] for node in spoken if not node.get("name", {}).get("value", "").strip()]
+
+
 def picture(driver: Any, name: str, folder: Path) -> None:
     where = Path(SCREENS or folder)
     where.mkdir(parents=True, exist_ok=True)
@@ -115,6 +128,7 @@ def test_every_part_opens(url: str, browser: Open, folder: Path, width: int, sch
             see(driver, says)
             fits = "document.documentElement.scrollWidth <= innerWidth"
             assert driver.execute_script(f"return {fits}"), f"{part} is wider than the screen"
+            assert nameless(driver) == [], part
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -216,7 +230,7 @@ def test_what_is_wrong_is_said_at_once(url: str, browser: Open, folder: Path) ->
     away = SourceNow(SHOP, "unreachable", "connection refused", time.time() - 30, "1", "1", 8120, None)
     with shop_running(folder, sources=[away]):
         see(driver, "source shop is unreachable: connection refused")
-        see(driver, "need attention")
+        see(driver, "1 of 3 sources need")
     see(driver, "Nothing runs.")
 
 
@@ -273,6 +287,73 @@ def test_the_map_is_walked_by_keys(url: str, browser: Open) -> None:
     )
     driver.switch_to.active_element.send_keys(Keys.ESCAPE)
     until(driver, "!document.querySelector('.drawer')")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_two_hundred_views_and_names_of_any_kind(tmp_path: Path, browser: Open, width: int, scheme: str) -> None:
+    folder, driver = many_project(tmp_path / "many"), browser(width, 860, scheme)
+    with many_running(folder), served(Project(load_config(folder))) as url:
+        for part in PARTS:
+            driver.get("about:blank")  # each is opened anew: streams of those before must not be in its way
+            driver.get(f"{url}/#/{part}")
+            until(driver, "document.querySelector('main h1')")
+            assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth"), part
+        driver.get(f"{url}/#/overview")
+        until(driver, "document.querySelectorAll('tbody tr').length === 250")
+        words = "[...document.querySelectorAll('tbody tr')].every((row) => row.querySelector('.word')"
+        assert driver.execute_script(f"return {words}.getBoundingClientRect().right < innerWidth)"), "words are off"
+        box = driver.find_element("css selector", "input[type=search]")
+        box.send_keys("überschüsse")
+        until(driver, "document.querySelectorAll('tbody tr').length === 51")
+        driver.execute_script("document.querySelector('tbody a').click()")
+        see(driver, "Überschüsse @ heute")
+        driver.execute_script("document.querySelector('.drawer a').click()")
+        see(driver, "12345678901234.5000")
+        chosen = "document.querySelector('main select').value"
+        assert driver.execute_script(f"return {chosen}") == ODD[0]
+        for name in ODD[1:]:
+            driver.get(f"{url}/#/travel/{quote(name)}@2")
+            until(driver, f"document.querySelector('main select') && {chosen} === {json.dumps(name)}")
+            see(driver, "tab")
+
+
+def test_what_goes_away_is_said_and_comes_back(url: str, browser: Open, folder: Path) -> None:
+    """The warehouse, while the page is open: its last rows stay in view, under a sentence."""
+    driver = browser()
+    driver.get(url)
+    see(driver, "Nothing runs.")
+    (folder / "warehouse").rename(folder / "away")
+    until(driver, "document.body.innerText.includes('is gone')", 12)
+    see(driver, "What is shown below is what was known last")
+    see(driver, "open_orders")
+    (folder / "away").rename(folder / "warehouse")
+    until(driver, "!document.body.innerText.includes('is gone')", 12)
+    driver.get_log("browser")  # an answer of 503, which the browser notes
+
+
+def test_the_newest_state_is_followed_until_one_is_chosen(url: str, browser: Open) -> None:
+    driver = browser()
+    driver.get(f"{url}/#/travel/busy_cities")
+    see(driver, "the newest")
+    press = "[...document.querySelectorAll('button')].find(b => b.innerText === '{}' && !b.disabled)"
+    until(driver, press.format("Previous change"))
+    assert not driver.execute_script(f"return {press.format('Newest')}")
+    driver.execute_script(press.format("Previous change") + ".click()")
+    until(driver, "/busy_cities@[0-9]+$/.test(location.hash)")
+    until(driver, press.format("Newest"))
+    driver.execute_script(press.format("Newest") + ".click()")
+    until(driver, "location.hash.endsWith('busy_cities')")
+
+
+def test_a_tab_in_the_background_lets_go_of_its_stream(url: str, browser: Open) -> None:
+    """A browser opens six connections to a server at most: the seventh tab would wait for ever."""
+    driver = browser()
+    driver.set_script_timeout(15)
+    driver.set_page_load_timeout(15)
+    for _ in range(8):
+        driver.switch_to.new_window("tab")
+        driver.get(url)
+        see(driver, "Nothing runs.")
 
 
 def test_data_is_text_and_nothing_else(tmp_path: Path, browser: Open) -> None:

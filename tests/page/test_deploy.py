@@ -80,3 +80,58 @@ def test_prometheus_understands_the_rules_and_the_metrics(exposed: bytes, tmp_pa
         ["promtool", "check", "rules", str(tmp_path / "board.yml")], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+RING = {
+    "HeadwaterNotRunning": ([("headwater_running", "0x20")], "6m"),
+    "HeadwaterRunSilent": ([("headwater_running", "1x20"), ("headwater_run_report_time_seconds", "0x20")], "4m"),
+    "HeadwaterViewHalted": ([('headwater_view_halted{view="v"}', "0x3 1x20")], "6m"),
+    "HeadwaterViewLate": (
+        [
+            ('headwater_view_lag_seconds{view="v"}', "30x20"),
+            ('headwater_view_freshness_target_seconds{view="v"}', "5x20"),
+        ],
+        "4m",
+    ),
+    "HeadwaterViewWrong": ([('headwater_view_verified{view="v"}', "0x20")], "1m"),
+    "HeadwaterViewNotVerified": ([('headwater_view_verified_time_seconds{view="v"}', "0x200")], "8d"),
+    "HeadwaterSourceDown": ([('headwater_source_up{source="s"}', "1x2 0x20")], "9m"),
+    "HeadwaterBatchesFail": ([("headwater_batch_retries_total", "0+30x40")], "25m"),
+}
+"""For each alert: series as promtool writes them, a value a minute, and when it must ring."""
+WELL = [
+    ("headwater_running", "1x100"), ("headwater_run_report_time_seconds", "0+60x100"),
+    ('headwater_view_halted{view="v"}', "0x100"), ('headwater_view_lag_seconds{view="v"}', "1x100"),
+    ('headwater_view_freshness_target_seconds{view="v"}', "5x100"), ('headwater_view_verified{view="v"}', "1x100"),
+    ('headwater_view_verified_time_seconds{view="v"}', "0+60x100"), ('headwater_source_up{source="s"}', "1x100"),
+    ("headwater_batch_retries_total", "3x100"),
+]  # fmt: skip
+"""As it should be."""
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not here (Debian: prometheus)")
+def test_alerts_ring_when_they_should_and_not_before(tmp_path: Path) -> None:
+    known = set(re.findall(r"- alert: (\w+)", RULES.read_text()))
+    assert known == set(RING), "every alert has its case here"
+    cases = [_case(series, [(at, name)]) for name, (series, at) in RING.items()]
+    cases.append(_case(WELL, [(at, "") for at in ("1m", "10m", "90m")]))
+    (tmp_path / "test.yml").write_text(json.dumps({"rule_files": [str(RULES)], "tests": cases}))
+    told = subprocess.run(
+        ["promtool", "test", "rules", str(tmp_path / "test.yml")], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def _case(series: list[tuple[str, str]], moments: list[tuple[str, str]]) -> dict[str, Any]:
+    """At each moment one alert rings, "" for none."""
+    asked = [
+        {
+            "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+            "eval_time": at,
+            "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1}] if name else [],
+        }
+        for at, name in moments
+    ]
+    values = [{"series": name, "values": said} for name, said in series]
+    interval = "1h" if moments[0][0].endswith("d") else "1m"
+    return {"interval": interval, "input_series": values, "promql_expr_test": asked}

@@ -92,3 +92,10 @@ def test_a_query_that_needs_much_memory_is_refused(ask: Ask) -> None:
 def test_no_setting_says_where_the_project_is(ask: Ask, unchanged: Project) -> None:
     rows, _ = ask("SELECT * FROM duckdb_settings()", limits=Limits(rows=10_000))
     assert str(unchanged.config.folder) not in str(rows.to_pylist())
+
+
+def test_a_query_that_takes_long_writes_nothing_to_the_terminal(ask: Ask) -> None:
+    """After two seconds an engine of DuckDB's own begins to draw how far it is, on whatever standard output is."""
+    assert ask("SELECT value FROM duckdb_settings() WHERE name = 'enable_progress_bar'")[0].to_pylist() == [
+        {"value": "false"}
+    ]

@@ -61,7 +61,7 @@ class Far:
 
     def join(self, port: int) -> None:
         token = Enrolment(self.open().storage).enrol("laptop")
-        join(self.laptop, Invitation("laptop", f"http://127.0.0.1:{port}", token), "sqlite:///crm.db", "")
+        join(self.laptop, Invitation("laptop", f"http://127.0.0.1:{port}", token), "sqlite:///crm.db")
 
     def open(self) -> headwater.Warehouse:
         return headwater.open(self.folder)

@@ -28,8 +28,8 @@ from headwater.model.names import Position, SourceName, TableName
 from headwater.model.schema import TableSchema
 from headwater.model.source import Source, SourceSpec
 from headwater.runtime.compute import copying, loading
+from headwater.runtime.compute.connections import disconnect
 from headwater.runtime.compute.copying import ScanWork, staging_name
-from headwater.runtime.compute.tasks import disconnect
 from headwater.runtime.project.fingerprints import needed_schema
 from headwater.sources import connect
 from headwater.storage import Storage

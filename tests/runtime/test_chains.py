@@ -46,17 +46,20 @@ SELECT k.name, COUNT(*) AS n, SUM(s.qty) AS qty FROM {JOIN} GROUP BY k.name HAVI
 
 
 class Fleet:
-    """Three machines, each with a database and an agent."""
+    """Three machines, each with a database and an agent; `direct`: that its neighbours reach, over a line each."""
 
     def __init__(
-        self, folder: Path, how: str, views: str = VIEWS, line: Callable[[int], int] = lambda port: port
+        self,
+        folder: Path,
+        how: str,
+        views: str = VIEWS,
+        line: Callable[[int], int] = lambda port: port,
+        direct: bool = False,
     ) -> None:
         self.folder, self.machines = folder / "p", {name: folder / name for name in TABLES}
         (self.folder / "views").mkdir(parents=True)
         (self.folder / "views" / "all.sql").write_text(views.replace("HOW", how))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         sections = [f'[sources.{name}]\nurl = "agent://{name}-1"\nquestions = "chain"\n' for name in TABLES]
         (self.folder / "headwater.toml").write_text(
             f'{"".join(sections)}[hub]\nlisten = "127.0.0.1:{self.port}"\n[run]\npoll_seconds = 0.05\n'
@@ -67,7 +70,11 @@ class Fleet:
             self.write(name, "PRAGMA journal_mode = WAL", f"CREATE TABLE {TABLES[name]}")
             token = enrolment.enrol(f"{name}-1")
             address = f"http://127.0.0.1:{line(self.port)}"
-            join(machine, Invitation(f"{name}-1", address, token), "sqlite:///own.db", "")
+            more = {}
+            if direct:
+                own = free_port()
+                more = {"listen": f"127.0.0.1:{own}", "address": f"http://127.0.0.1:{line(own)}"}
+            join(machine, Invitation(f"{name}-1", address, token), "sqlite:///own.db", more)
         self.write("till", *(f"INSERT INTO sales VALUES ({n}, {n % 7}, {n % 5}, 'x')" for n in range(40)))
         self.write("store", *(f"INSERT INTO items VALUES ({n}, {n % 3}, 'item {n}')" for n in range(6)))
         self.write("office", *(f"INSERT INTO kinds VALUES ({n}, {n * 10}, 'kind {n}')" for n in range(3)))
@@ -107,6 +114,12 @@ class Fleet:
         return {"sold": sold, "per_kind": per_kind}
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 def shown(warehouse: headwater.Warehouse, view: str) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for row in warehouse.rows(view).to_pylist())
 
@@ -129,6 +142,47 @@ def test_a_view_along_a_chain(tmp_path: Path, spark: SparkSession, how: str) -> 
         if how == "pull-push":
             assert record.messages == 6, "2n, as the paper has it"
         assert all(found.ok for found in warehouse.verify())
+    warehouse.project.close()
+
+
+def test_neighbours_write_to_each_other_and_through_the_hub_when_their_line_is_cut(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    lines: list[BadLine] = []
+
+    def between(port: int) -> int:
+        lines.append(BadLine(port, len(lines)))
+        return int(lines[-1].port)
+
+    fleet = Fleet(tmp_path, "pull-push", direct=True, line=between)
+    warehouse = fleet.open()
+    records = ChainRecords(warehouse.storage)
+
+    def took() -> tuple[int, int]:
+        """Messages of the last window, and those of them that the hub did not carry."""
+        time.sleep(2)  # agents say afterwards what went directly
+        record = records.last("chain_sold")
+        assert record is not None
+        return record.messages, record.messages_direct
+
+    def changed(n: int) -> None:
+        fleet.write("till", f"INSERT INTO sales VALUES ({n}, 1, 4, 'y')", "UPDATE sales SET qty = 9 WHERE id = 8")
+        fleet.write("store", f"UPDATE items SET kind = 2, title = 't{n}' WHERE id = 1")
+        warehouse.run(until_caught_up=True)
+        assert shown(warehouse, "sold") == fleet.wanted()["sold"]
+
+    with fleet.agents():
+        warehouse.setup()
+        warehouse.run(until_caught_up=True)
+        changed(100)
+        assert took() == (6, 4), "2n, of which two are for the warehouse, which is where the hub is"
+        for line in lines[1::2]:  # those between agents; the others lead to the hub
+            line.close()
+        changed(101)
+        assert took() == (6, 0), "all through the hub"
+        assert all(found.ok for found in warehouse.verify())
+    for line in lines:
+        line.close()
     warehouse.project.close()
 
 
@@ -161,33 +215,47 @@ def test_a_member_that_is_away_holds_up_its_chain_and_nothing_is_lost(tmp_path: 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("how", ["pull-push", "pure-push"])
-def test_members_are_killed_over_bad_lines_at_any_moment(tmp_path: Path, spark: SparkSession, how: str) -> None:
+@pytest.mark.parametrize(("how", "direct"), [("pull-push", False), ("pure-push", False), ("pull-push", True)])
+def test_members_are_killed_over_bad_lines_at_any_moment(
+    tmp_path: Path, spark: SparkSession, how: str, direct: bool
+) -> None:
     """Agents are processes, killed (-9) again and again, over lines that cut messages in the middle; the warehouse is
     stopped and started. Whatever was shown is a state of the sources at the pins of its window."""
     lines: list[BadLine] = []
 
     def bad(port: int) -> int:
         lines.append(BadLine(port, len(lines)))
-        return lines[-1].port
+        return int(lines[-1].port)
 
-    fleet = Fleet(tmp_path, how, line=bad)
+    fleet = Fleet(tmp_path, how, line=bad, direct=direct)
     warehouse, chance, stop = fleet.open(), Random(5), threading.Event()
 
     def live(name: str) -> None:
-        own = Random(name)
+        own, told = Random(name), tmp_path / f"{name}.told"
         while not stop.is_set():
             command = [sys.executable, "-m", "headwater.cli.main", "agent", "run", "-f", str(fleet.machines[name])]
-            agent = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-            stop.wait(10 + 20 * own.random() if lines[0].bad else 3600)
+            with told.open("w") as file:
+                agent = subprocess.Popen(command, stderr=file, stdout=file)
+            begun = time.monotonic()  # how long it takes to begin is this machine's, and not what is tested
+            while "connected to the hub" not in told.read_text() and time.monotonic() - begun < 60:
+                if stop.wait(0.2):
+                    break
+            connected[name] = True
+            stop.wait(10 + 20 * own.random() + 2 * (time.monotonic() - begun) if lines[0].bad else 3600)
             agent.send_signal(signal.SIGKILL)
             agent.wait()
 
+    connected: dict[str, bool] = {}
+
     def all_live() -> list[threading.Thread]:
+        """Returns when all are there."""
         stop.clear()
+        connected.clear()
         threads = [threading.Thread(target=live, args=(name,)) for name in TABLES]
         for thread in threads:
             thread.start()
+        while len(connected) < len(TABLES):
+            time.sleep(0.1)
         return threads
 
     def all_die(threads: list[threading.Thread]) -> None:
@@ -195,6 +263,7 @@ def test_members_are_killed_over_bad_lines_at_any_moment(tmp_path: Path, spark: 
         for thread in threads:
             thread.join()
 
+    warehouse.project.open_hub()
     agents = all_live()
     try:
         warehouse.setup()
@@ -206,8 +275,9 @@ def test_members_are_killed_over_bad_lines_at_any_moment(tmp_path: Path, spark: 
         for _ in range(2):
             with warehouse.engine() as engine:
                 warehouse._start(engine, apply=False)
-                until, number = time.monotonic() + 90, chance.randrange(10**6, 10**9)
-                while time.monotonic() < until:
+                begun, number = time.monotonic(), chance.randrange(10**6, 10**9)
+                before = warehouse.cut().seq
+                while (spent := time.monotonic() - begun) < 90 or (spent < 240 and warehouse.cut().seq < before + 2):
                     for _ in range(chance.randrange(3)):
                         number += 1
                         fleet.write("till", f"INSERT INTO sales VALUES ({number}, {number % 7}, {number % 5}, 'y')")

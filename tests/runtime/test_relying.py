@@ -172,6 +172,100 @@ def test_plan_says_what_a_promise_spares(tmp_path: Path, spark: SparkSession) ->
     ) in " ".join(done.output.split())
 
 
+# ── tables that only lose rows ───────────────────────────────────────────────────────────────────────────────────
+
+TILL = """
+CREATE TABLE item (id INTEGER PRIMARY KEY, offer INTEGER, n INTEGER);
+INSERT INTO item VALUES (1, 1, 10), (2, 1, 20), (3, 2, 30), (4, NULL, 40), (5, 9, 50)
+"""
+SHOP = """
+CREATE TABLE offer (id INTEGER PRIMARY KEY, name TEXT, note TEXT);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+INSERT INTO offer SELECT i, char(97 + i % 26), '' FROM n
+"""
+OFFERED = {
+    "plainly": "SELECT i.id, o.id AS offer, o.name, i.n FROM till.item AS i JOIN shop.offer AS o ON i.offer = o.id",
+    "computed": "SELECT o.id, i.n * 2 AS m FROM till.item i JOIN shop.offer o ON i.offer = o.id WHERE i.n + 1 > 0",
+    "strongly": "SELECT i.id, o.id AS offer, o.name FROM till.item AS i JOIN shop.offer AS o ON i.offer = o.id",
+}
+
+
+def shrinking(folder: Path, who: str = "till") -> Project:
+    """Items come and go at the till; offers are only withdrawn. The till is not to be asked."""
+    options = {"strongly": " WITH (consistency = 'strong')"}
+    views = [f"CREATE MATERIALIZED VIEW {n}{options.get(n, '')} AS {query};" for n, query in OFFERED.items()]
+    project = Project(folder, "\n".join(views), {"till": TILL, "shop": SHOP})
+    project.configure()
+    toml = project.folder / "headwater.toml"
+    said = toml.read_text().replace("[run]", '[sources.shop.tables.offer]\nchanges = "deletes"\n[run]')
+    toml.write_text(said.replace(f'url = "sqlite:///{who}.db"\n', f'url = "sqlite:///{who}.db"\nask = false\n'))
+    return project
+
+
+def offered(project: Project, query: str) -> Counter[tuple[Any, ...]]:
+    with sqlite3.connect(":memory:") as db:
+        for name in ("till", "shop"):
+            db.execute(f"ATTACH '{project.folder / name}.db' AS {name}")
+        return Counter(db.execute(query).fetchall())
+
+
+@pytest.mark.soak
+def test_what_goes_is_taken_out_by_its_key_and_nobody_is_asked(tmp_path: Path, spark: SparkSession) -> None:
+    project, chance = shrinking(tmp_path / "p"), random.Random(4)
+    warehouse = project.loaded()
+    assert not [view for view in warehouse.status().views if view.kept_for], "items need not be kept"
+    wanted = {name: [offered(project, query)] for name, query in OFFERED.items()}
+    with warehouse.engine() as engine:
+        engine.start(warehouse.plans(), replace=False)
+        for turn in range(24):
+            number, offer = chance.randint(1, 6), chance.randint(1, 5)
+            said = {
+                "come": f"INSERT OR REPLACE INTO item VALUES ({number}, {offer}, {chance.randint(1, 9)})",
+                "leave": f"DELETE FROM item WHERE id = {number}",
+            }
+            if turn % 8 >= 6:  # nobody can say which of two databases was first, but by asking in between
+                project.execute("shop", f"DELETE FROM offer WHERE id = {offer}", "UPDATE offer SET note = 'seen'")
+            else:
+                project.execute("till", said[chance.choice(["come", "come", "leave"])])
+            for name, query in OFFERED.items():
+                wanted[name].append(offered(project, query))
+            if turn % 8 in (5, 7):
+                engine.catch_up()
+        assert not warehouse.halted()
+    for name in OFFERED:
+        state = warehouse.cut().views[name]
+        states = [shown(warehouse, name, at) for at in range(state.horizon, state.seq + 1)]
+        left = iter(wanted[name])
+        assert all(any(state == was for was in left) for state in without_repeats(states)), name
+        assert states[-1] == wanted[name][-1], name
+    assert len(without_repeats([shown(warehouse, "plainly", at) for at in range(1, state.seq + 1)])) > 3
+    assert all(checked.ok for checked in warehouse.verify())
+
+
+def test_offers_are_withdrawn_while_the_till_is_gone(tmp_path: Path, spark: SparkSession) -> None:
+    """Its file is moved away once views are loaded: nothing that goes needs it. An offer that comes halts them."""
+    project = shrinking(tmp_path / "p")
+    warehouse = project.loaded()
+    with warehouse.engine() as engine:
+        engine.start(warehouse.plans(), replace=False)
+        engine.catch_up()
+        (project.folder / "till.db").rename(project.folder / "till.away")
+        project.execute("shop", "DELETE FROM offer WHERE id = 1")
+        for _ in range(200):
+            engine.step()
+            if not [row for row in shown(warehouse, "plainly") if row[1] == 1]:
+                break
+        assert shown(warehouse, "plainly") == Counter({(3, 2, "c", 30): 1, (5, 9, "j", 50): 1})
+        (project.folder / "till.away").rename(project.folder / "till.db")
+        project.execute("shop", "INSERT INTO offer VALUES (99, 'late', '')")
+        engine.catch_up()
+    reasons = {name: state.reason for name, state in warehouse.cut().views.items() if state.state != "live"}
+    assert set(reasons) == set(OFFERED)
+    assert "shop.offer had a row changed or added in transaction" in reasons["plainly"]
+    assert "(id = 99, name = 'late')" in reasons["plainly"]
+    assert 'changes = "deletes"' in reasons["plainly"]
+
+
 @pytest.mark.parametrize(
     ("section", "said"),
     [

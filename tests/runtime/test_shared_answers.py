@@ -19,8 +19,10 @@ from headwater.model.changelog import COUNT
 from headwater.model.errors import SourceUnavailable
 from headwater.model.names import Position, SourceName, TableName
 from headwater.model.source import ORDINAL, Question, SourceSpec
-from headwater.runtime.compute import tasks
+from headwater.runtime.compute import asking
 from headwater.runtime.compute.answers import Answers, Signature, Wider
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.waves import core_changes
 from headwater.storage import Storage
 from maintenance.histories import Wanted, scenario
 from maintenance.oracle import bag_of, played
@@ -126,7 +128,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "ANSWERS", Answers())
+    monkeypatch.setattr(asking, "ANSWERS", Answers())
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -140,15 +142,15 @@ def test_waves_that_share_find_what_waves_that_ask_find(seed: int) -> None:
             return
         segments = tuple(journal.segments)
         schemas = world.schemas(view)
-        alone = tasks.WaveWork(
+        alone = WaveWork(
             view=view, storage=storage, segments=segments, lo=segments[0].lo, hi=segments[-1].hi,
             positions=segments[-1].positions, specs=world.specs, schemas=schemas,
             sizes=dict.fromkeys(view.tables, 10**9),
         )  # fmt: skip
         wider = {(o.table, o.conditions): Wider(schemas[o.table], {}) for o in view.occurrences}
-        expected, asked = tasks.core_changes(alone)
-        first, told_first = tasks.core_changes(replace(alone, wider=wider))
-        again, told_again = tasks.core_changes(replace(alone, wider=wider))
+        expected, asked = core_changes(alone)
+        first, told_first = core_changes(replace(alone, wider=wider))
+        again, told_again = core_changes(replace(alone, wider=wider))
     assert bag_of(first) == bag_of(again) == bag_of(expected)
     assert told_first.questions + told_first.shared == asked.questions
     keyless = sum(not step.far for step in steps(view))

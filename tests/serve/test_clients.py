@@ -34,6 +34,11 @@ def engine(served: Served) -> Iterator[sa.Engine]:
     made.dispose()
 
 
+def test_names_are_taken_apart(client: Client) -> None:
+    found = client.execute("""SELECT parse_ident('Public."Über ""x"".y"'), parse_ident('people', false)""").fetchone()
+    assert found == (["public", 'Über "x".y'], ["people"])
+
+
 def test_sqlalchemy_reflects(engine: sa.Engine) -> None:
     there = sa.inspect(engine)
     assert there.get_table_names() == ["late", "people"]

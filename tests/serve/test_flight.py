@@ -6,7 +6,8 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,79 @@ def test_large_answers_are_streamed_and_end_in_time(flown: Service, tmp_path: Pa
         assert "57014" in refused(client, endless)
         assert "54000" in refused(client, "SELECT * FROM range(11)")
         assert len(ask(client, "SELECT * FROM range(10)")) == 10
+
+
+ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range = 7"
+
+
+def asked_bare(service: Service, query: str) -> tuple[flight.FlightClient, flight.FlightInfo, flight.FlightCallOptions]:
+    client = flight.connect(f"grpc://127.0.0.1:{service.port}")
+    options = flight.FlightCallOptions(headers=[client.authenticate_basic_token(*WHO.values())])
+    command = wire.any_of("CommandStatementQuery", (1, query.encode()))
+    return client, client.get_flight_info(flight.FlightDescriptor.for_command(command), options), options
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_so_many_statements_at_once(tmp_path: Path) -> None:
+    folder = small_project(tmp_path / "small")
+    with flying(folder, Limits(seconds=60, connections=2)) as service:
+        client, info, options = asked_bare(service, "SELECT range FROM range(100000000)")
+        first = client.do_get(info.endpoints[0].ticket, options)
+        first.read_chunk()
+        with connect(service) as other:
+            second = other.cursor()
+            second.execute("SELECT range FROM range(100000000)")
+            reader = second.fetch_record_batch()
+            next(iter(reader))
+            assert "53300" in refused(other, "SELECT 1")
+            first.cancel()
+            until(lambda: len(service._running._streams) == 1)
+            assert ask(other, "SELECT 1") == [(1,)]
+        waiting = [asked_bare(service, "SELECT 1") for _ in range(2)]  # never fetched
+        with pytest.raises(flight.FlightError, match="53400"):
+            asked_bare(service, "SELECT 1")
+        assert waiting
+
+
+def test_a_client_that_goes_away_stops_its_statement(tmp_path: Path) -> None:
+    with flying(small_project(tmp_path / "small"), Limits(seconds=600)) as service:
+        client, info, options = asked_bare(service, ENDLESS)
+        reader = client.do_get(info.endpoints[0].ticket, options)
+        until(lambda: len(service._running._streams) == 1)
+        time.sleep(0.3)  # the engine is at it
+        reader.cancel()
+        until(lambda: not service._running._streams)
+
+
+@pytest.mark.parametrize("action", ["CancelFlightInfo", "CancelQuery"])
+def test_statements_are_cancelled(tmp_path: Path, action: str) -> None:
+    def cancel(info: flight.FlightInfo) -> int:
+        said = (1, info.serialize())
+        body = wire.message(said) if action == "CancelFlightInfo" else wire.any_of("ActionCancelQueryRequest", said)
+        (found,) = client.do_action(flight.Action(action, body), options)
+        told = found.body.to_pybytes()
+        fields = wire.Fields.read(told) if action == "CancelFlightInfo" else wire.command(told)[1]
+        return fields.whole(1)
+
+    with flying(small_project(tmp_path / "small"), Limits(seconds=600)) as service:
+        client, info, options = asked_bare(service, ENDLESS)
+        reader = client.do_get(info.endpoints[0].ticket, options)
+        until(lambda: len(service._running._streams) == 1)
+        assert cancel(info) == 2
+        with pytest.raises(flight.FlightTimedOutError, match="a client asked to stop it"):
+            reader.read_all()
+        until(lambda: not service._running._streams)
+        assert cancel(info) == 3
+        client, info, options = asked_bare(service, "SELECT 1")
+        assert cancel(info) == 1
+        with pytest.raises(flight.FlightError, match="26000"):
+            client.do_get(info.endpoints[0].ticket, options).read_all()
 
 
 def test_many_at_once(flown: Service) -> None:

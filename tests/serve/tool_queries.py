@@ -313,4 +313,175 @@ ASKED: list[tuple[str, LiteralString, int]] = [
         "any('{20,1016}'::oid[])",
         2,
     ),
+    (
+        "Grafana schemas",
+        'SELECT schema_name AS "name" FROM information_schema.schemata WHERE schema_name NOT IN '
+        "('information_schema', 'pg_catalog', 'pg_toast', '_timescaledb_cache') ORDER BY schema_name",
+        1,
+    ),
+    (
+        "Grafana tables, in order",
+        "SELECT CASE WHEN quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '\"$user\"' THEN user ELSE "
+        "trim(s[i]) END FROM generate_series(array_lower(string_to_array(current_setting('search_path'),','),1), "
+        "array_upper(string_to_array(current_setting('search_path'),','),1)) as i, "
+        "string_to_array(current_setting('search_path'),',') s) THEN quote_ident(table_name) ELSE "
+        "quote_ident(table_schema) || '.' || quote_ident(table_name) END AS \"table\" FROM information_schema.tables "
+        "WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog') ORDER BY CASE WHEN "
+        "quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '\"$user\"' THEN user ELSE trim(s[i]) END FROM "
+        "generate_series(array_lower(string_to_array(current_setting('search_path'),','),1), "
+        "array_upper(string_to_array(current_setting('search_path'),','),1)) as i, "
+        "string_to_array(current_setting('search_path'),',') s) THEN 0 ELSE 1 END, 1",
+        2,
+    ),
+    (
+        "Grafana columns, by parts of a name",
+        'SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE CASE '
+        "WHEN array_length(parse_ident('public.people'),1) = 2 THEN quote_ident(table_schema) = "
+        "(parse_ident('public.people'))[1] AND quote_ident(table_name) = (parse_ident('public.people'))[2] ELSE "
+        "quote_ident(table_name) = 'public.people' AND quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = "
+        "'\"$user\"' THEN user ELSE trim(s[i]) END FROM "
+        "generate_series(array_lower(string_to_array(current_setting('search_path'),','),1), "
+        "array_upper(string_to_array(current_setting('search_path'),','),1)) as i, "
+        "string_to_array(current_setting('search_path'),',') s) END",
+        7,
+    ),
+    (
+        "Grafana columns, by a plain name",
+        'SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE CASE '
+        "WHEN array_length(parse_ident('people'),1) = 2 THEN quote_ident(table_schema) = (parse_ident('people'))[1] "
+        "AND quote_ident(table_name) = (parse_ident('people'))[2] ELSE quote_ident(table_name) = 'people' AND "
+        "quote_ident(table_schema) IN ('public') END",
+        7,
+    ),
+    (
+        "Grafana $__timeGroup",
+        'SELECT floor(extract(epoch from at)/60)*60 AS "time", count(*) AS "count" FROM people WHERE at BETWEEN '
+        "'2024-02-28T00:00:00.123Z' AND '2024-03-01T00:00:00.456Z' GROUP BY time ORDER BY time",
+        1,
+    ),
+    (
+        "Metabase fields, of materialized views too",
+        '(SELECT c.column_name AS name, c.ordinal_position - 1 AS "database-position", c.table_schema AS '
+        '"table-schema", c.table_name AS "table-name" FROM information_schema.columns AS c WHERE c.table_schema !~ '
+        "'^information_schema|catalog_history|pg_') UNION ALL (SELECT pa.attname AS name, pa.attnum - 1 AS "
+        '"database-position", pn.nspname AS "table-schema", pc.relname AS "table-name" FROM pg_catalog.pg_class AS '
+        "pc INNER JOIN pg_catalog.pg_namespace AS pn ON pn.oid = pc.relnamespace INNER JOIN pg_catalog.pg_attribute AS "
+        "pa ON pa.attrelid = pc.oid INNER JOIN pg_catalog.pg_type AS pt ON pt.oid = pa.atttypid INNER JOIN "
+        "pg_catalog.pg_namespace AS ptn ON ptn.oid = pt.typnamespace WHERE (pc.relkind = 'm') AND (pa.attnum >= 1)) "
+        'ORDER BY "table-schema" ASC, "table-name" ASC, "database-position" ASC',
+        8,
+    ),
+    (
+        "Metabase foreign keys",
+        'SELECT fk_ns.nspname AS "fk-table-schema", fk_table.relname AS "fk-table-name", fk_column.attname AS '
+        '"fk-column-name", pk_ns.nspname AS "pk-table-schema", pk_table.relname AS "pk-table-name", '
+        'pk_column.attname AS "pk-column-name" FROM pg_constraint AS c INNER JOIN pg_class AS fk_table ON c.conrelid = '
+        "fk_table.oid INNER JOIN pg_namespace AS fk_ns ON c.connamespace = fk_ns.oid INNER JOIN pg_attribute AS "
+        "fk_column ON c.conrelid = fk_column.attrelid INNER JOIN pg_class AS pk_table ON c.confrelid = pk_table.oid "
+        "INNER JOIN pg_namespace AS pk_ns ON pk_table.relnamespace = pk_ns.oid INNER JOIN pg_attribute AS pk_column ON "
+        "c.confrelid = pk_column.attrelid WHERE (fk_ns.nspname !~ '^information_schema|catalog_history|pg_') AND "
+        "(c.contype = 'f'::char) AND (fk_column.attnum = ANY(c.conkey)) AND (pk_column.attnum = ANY(c.confkey)) ORDER "
+        'BY "fk-table-schema", "fk-table-name"',
+        0,
+    ),
+    (
+        "Metabase indexes",
+        'SELECT tmp."table-schema", tmp."table-name", TRIM(BOTH \'"\' FROM pg_catalog.pg_get_indexdef(tmp.ci_oid, '
+        'tmp.pos, FALSE)) AS "field-name" FROM (SELECT n.nspname AS "table-schema", ct.relname AS "table-name", '
+        "ci.oid AS ci_oid, (information_schema._pg_expandarray(i.indkey)).n AS pos FROM pg_catalog.pg_class AS ct "
+        "INNER JOIN pg_catalog.pg_namespace AS n ON ct.relnamespace = n.oid INNER JOIN pg_catalog.pg_index AS i ON "
+        "ct.oid = i.indrelid INNER JOIN pg_catalog.pg_class AS ci ON ci.oid = i.indexrelid WHERE "
+        "(pg_catalog.pg_get_expr( i.indpred, i.indrelid) IS NULL) AND (n.nspname !~ "
+        "'^information_schema|catalog_history|pg_')) AS tmp WHERE tmp.pos = 1",
+        0,
+    ),
+    (
+        "Metabase week",
+        'SELECT CAST(DATE_TRUNC(\'week\', CAST("public"."people"."at" AS timestamp)) AS timestamp) AS "at", '
+        'COUNT(*) AS "count" FROM "public"."people" GROUP BY CAST(DATE_TRUNC(\'week\', CAST("public"."people"."at" AS '
+        "timestamp)) AS timestamp) ORDER BY 1 ASC",
+        2,
+    ),
+    (
+        "DBeaver access methods",
+        "SELECT am.oid,am.* FROM pg_catalog.pg_am am ORDER BY am.oid",
+        1,
+    ),
+    (
+        "DBeaver session path",
+        'SET search_path = "$user",public',
+        -1,
+    ),
+    (
+        "DBeaver active",
+        "SELECT current_schema(), session_user",
+        1,
+    ),
+    (
+        "DBeaver views",
+        "SELECT c.oid,c.relname,pg_catalog.pg_get_viewdef(c.oid, true) as definition FROM pg_catalog.pg_class c WHERE "
+        "c.relnamespace=2200 AND c.relkind IN ('v','m')",
+        0,
+    ),
+    (
+        "DBeaver filter",
+        "SELECT x.* FROM public.people x WHERE \"name\" ILIKE '%ann%' ORDER BY x.id DESC LIMIT 200 OFFSET 0",
+        2,
+    ),
+    (
+        "pgjdbc getTables",
+        "SELECT NULL AS TABLE_CAT, n.nspname AS TABLE_SCHEM, c.relname AS TABLE_NAME, CASE n.nspname ~ '^pg_' OR "
+        "n.nspname = 'information_schema' WHEN true THEN CASE WHEN n.nspname = 'pg_catalog' OR n.nspname = "
+        "'information_schema' THEN CASE c.relkind WHEN 'r' THEN 'SYSTEM TABLE' ELSE NULL END ELSE NULL END WHEN false "
+        "THEN CASE c.relkind WHEN 'r' THEN 'TABLE' WHEN 'v' THEN 'VIEW' ELSE NULL END ELSE NULL END AS TABLE_TYPE, "
+        "d.description AS REMARKS, '' as TYPE_CAT FROM pg_catalog.pg_namespace n, pg_catalog.pg_class c LEFT JOIN "
+        "pg_catalog.pg_description d ON (c.oid = d.objoid AND d.objsubid = 0 and d.classoid = 'pg_class'::regclass) "
+        "WHERE c.relnamespace = n.oid AND (false OR ( c.relkind = 'r' AND n.nspname !~ '^pg_' AND n.nspname <> "
+        "'information_schema' )) ORDER BY TABLE_TYPE,TABLE_SCHEM,TABLE_NAME",
+        2,
+    ),
+    (
+        "Superset schemas",
+        "SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg_%' ORDER BY nspname",
+        2,
+    ),
+    (
+        "Superset grain",
+        "SELECT DATE_TRUNC('hour', at) AS at, sum(amount) AS \"SUM(amount)\" FROM public.people WHERE at >= "
+        "TO_TIMESTAMP('2024-02-28 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') AND at < "
+        "TO_TIMESTAMP('2024-03-01 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') GROUP BY DATE_TRUNC('hour', at) ORDER "
+        'BY "SUM(amount)" DESC LIMIT 10000',
+        1,
+    ),
+    (
+        "Tableau cast",
+        'SELECT SUM("people"."ratio") AS "sum:ratio:ok", CAST(TRUNC(EXTRACT(YEAR FROM "people"."at")) AS INTEGER) AS '
+        '"yr:at:ok" FROM "public"."people" "people" GROUP BY 2',
+        2,
+    ),
+    (
+        "Power BI top",
+        'select "$Table"."id" as "id", "$Table"."name" as "name" from "public"."people" "$Table" limit 1000',
+        3,
+    ),
+    (
+        "Power BI relations",
+        "select TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE from INFORMATION_SCHEMA.tables where TABLE_SCHEMA not in "
+        "('information_schema', 'pg_catalog') order by TABLE_SCHEMA, TABLE_NAME",
+        2,
+    ),
+    (
+        "Power BI columns",
+        "select COLUMN_NAME, ORDINAL_POSITION, IS_NULLABLE, case when (data_type like '%unsigned%') then DATA_TYPE || "
+        "' unsigned' else DATA_TYPE end as DATA_TYPE from INFORMATION_SCHEMA.columns where TABLE_SCHEMA = 'public' and "
+        "TABLE_NAME = 'people' order by TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION",
+        7,
+    ),
+    (
+        "Power BI keys",
+        "select kcu.COLUMN_NAME, kcu.ORDINAL_POSITION, fk.CONSTRAINT_NAME from "
+        "INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS as fk inner join INFORMATION_SCHEMA.KEY_COLUMN_USAGE kcu "
+        "on fk.CONSTRAINT_NAME = kcu.CONSTRAINT_NAME",
+        0,
+    ),
 ]

@@ -30,9 +30,9 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
-from headwater.sources.postgres import log, log_limit, log_needs
+from headwater.sources.postgres import log, log_limit, log_needs, moving
 from headwater.sources.postgres.adapter import PostgresSource
-from headwater.sources.postgres.log import _Columns
+from headwater.sources.postgres.moving import Columns
 from headwater.sources.postgres.pgoutput import Relation
 from postgres_server import PostgresServer
 
@@ -156,7 +156,7 @@ def test_whatever_is_committed_is_told(world: World, statements: list[str]) -> N
 
 
 def test_copy_and_a_large_transaction(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "AT_ONCE", 1_000)
+    monkeypatch.setattr(moving, "AT_ONCE", 1_000)
     with world.writer.cursor().copy("COPY t FROM STDIN") as copy:
         for n in range(20_000):
             copy.write(f"{n}\t{n % 7}\tv{n}\n")
@@ -255,9 +255,9 @@ def test_names_that_change_hands_are_a_gap(world: World) -> None:
     ],
 )
 def test_which_columns_names_stand_for(before: str, after: str, told: str, layout: str | None) -> None:
-    def columns(text: str) -> _Columns:
+    def columns(text: str) -> Columns:
         found = [one.split() for one in text.split(", ")]
-        return _Columns.read(json.dumps([[int(number), name, by] for number, name, by in found]))
+        return Columns.read(json.dumps([[int(number), name, by] for number, name, by in found]))
 
     assert columns(before).layout(Relation(1, tuple(told.split())), columns(after)) == layout
 
@@ -321,12 +321,19 @@ def test_an_idle_source_is_left_alone(world: World) -> None:
     world.writer.execute("INSERT INTO t VALUES (1, 1, 'a')")
     first = world.source.position()
     assert [world.source.position() for _ in range(3)] == [first] * 3
+    polls = [world.source.poll(first, {T: COLUMNS}, 1000) for _ in range(2)]
+    assert [(poll.end, poll.transactions.num_rows) for poll in polls] == [(first, 0)] * 2
+    world.writer.execute("UPDATE t SET k = 2")
+    end = world.source.poll(first, {T: COLUMNS}, 1000).end
+    assert [world.source.poll(end, {T: COLUMNS}, 1000).end for _ in range(3)] == [end] * 3 != [first] * 3
 
 
 def test_what_others_write_does_not_hold_the_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "QUIET_BYTES", 10_000)
+    monkeypatch.setattr(log, "HELD_BYTES", 10_000)
     world.writer.execute("CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
-    world.source.position()
+    for _ in range(2):  # what one look passes over, the next lets go
+        world.source.position()
     row = world.writer.execute(
         f"SELECT pg_current_wal_lsn() - confirmed_flush_lsn < 100000 FROM pg_replication_slots WHERE slot_name = {SLOT}"
     ).fetchone()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import deltalake
 import pytest
 from deltalake import DeltaTable
 
@@ -14,7 +15,6 @@ from headwater.model.errors import LeaseLost, WarehouseError
 from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.storage import Storage
 from headwater.storage.records import encode
-from headwater.warehouse import cuts
 from headwater.warehouse.cuts import FOLDER, Cut, CutLog, ViewState, read_cut
 from headwater.warehouse.lock import Lock
 from warehouse.test_lock import Clock, take_away
@@ -123,14 +123,14 @@ def test_one_that_comes_between_looking_and_committing_is_not_overlooked(
 ) -> None:
     one, other = CutLog(open_storage()), CutLog(open_storage())
     one.append(cut(1))
-    write = cuts.write_deltalake
+    write = deltalake.write_deltalake
 
     def late(*arguments: Any, **options: Any) -> None:
-        cuts.write_deltalake = write
+        deltalake.write_deltalake = write
         one.append(cut(2, seq=20))
         write(*arguments, **options)
 
-    monkeypatch.setattr(cuts, "write_deltalake", late)
+    monkeypatch.setattr(deltalake, "write_deltalake", late)
     with pytest.raises(WarehouseError, match="newest cut is 2 now, cut 2 was not written"):
         other.append(cut(2, seq=21))
     assert shown(open_storage()) == [1, 2]

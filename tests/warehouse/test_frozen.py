@@ -24,6 +24,7 @@ SECONDS = (2.5, 20)
 """Leases that are tried. On a crowded machine the first may lapse before the maintainer gets to where it is frozen."""
 MAINTAINER = """
 import json, os, signal, sys
+import deltalake
 from headwater.model.errors import HeadwaterError
 from headwater.model.names import Seq
 from headwater.storage import Storage
@@ -49,13 +50,13 @@ def attempt(do):
 def stop():
     os.kill(os.getpid(), signal.SIGSTOP)
 
-write = cuts.write_deltalake
+write = deltalake.write_deltalake
 def stopped_before_the_commit(*arguments, **options):
     stop()
     write(*arguments, **options)
 
 if where == "between checking and committing":
-    cuts.write_deltalake = stopped_before_the_commit
+    deltalake.write_deltalake = stopped_before_the_commit
 else:
     stop()
 said = [attempt(lambda: log.append(cuts.Cut(3, Seq(666)))), attempt(lambda: storage.put("mine", b"late"))]

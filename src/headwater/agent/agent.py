@@ -15,12 +15,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import metadata
+from typing import TYPE_CHECKING
 
 from headwater.agent.chains import AgentChains, perform_pin
 from headwater.agent.joining import AgentSettings
-from headwater.agent.line import HubLine, NotStarted, Work
+from headwater.agent.line import HubLine, NotStarted, Twin, Work
 from headwater.agent.state import AgentState, Told, read_state, write_state
 from headwater.chain.pins import PinBook
 from headwater.model.errors import HeadwaterError, SourceRefused, SourceUnavailable
@@ -31,6 +32,9 @@ from headwater.sources import connect
 from headwater.sources.agent.calls import CHAIN, Call, perform, read_call
 from headwater.sources.agent.frames import together
 
+if TYPE_CHECKING:
+    from headwater.agent.listening import Listening
+
 log = logging.getLogger(__name__)
 
 WORKERS = 4
@@ -38,6 +42,8 @@ WORKERS = 4
 LIFE_SECONDS = 5.0
 COUNT_SECONDS = 30.0
 """So often it is counted how much waits."""
+TWIN_SECONDS = 25.0
+"""A hub that says that this agent is connected already means one that was killed, unless it says so for longer."""
 LONGEST_PAUSE = 5.0
 """No agent waits longer before it tries again to reach its hub."""
 
@@ -59,7 +65,7 @@ class Agent:
     def __init__(self, settings: AgentSettings, say: Say = lambda text: None) -> None:
         self._settings, self._say = settings, say
         self._instance = secrets.token_hex(8)
-        self._line = HubLine(settings, WORKERS + 2)
+        self._line = HubLine(settings, WORKERS + 4)
         self._stopping = threading.Event()
         self._started = threading.Event()
         self._working_on: dict[int, str] = {}
@@ -70,20 +76,29 @@ class Agent:
         self._told: Told | None = None
         self._counting = Adapters(settings)
         self._pins = PinBook(settings.folder)
+        self._adapters = Adapters(settings)
+        self._chains = AgentChains(settings.name, self._line, self._pins, self._adapters)
+        self._listening = _listening(settings, self._chains)
         self._counted_at = 0.0
         self._waits: int | None = None
         self._near = False
+        self._attempts = 0
+        self._twin_since: float | None = None
 
     def run(self) -> None:
         """Until stopped; raises what no trying again can mend."""
         threads = [threading.Thread(target=self._work, name=f"work {n}", daemon=True) for n in range(WORKERS)]
         threads.append(threading.Thread(target=self._take_part, name="chains", daemon=True))
+        threads.append(threading.Thread(target=self._fetch_letters, name="letters", daemon=True))
         for thread in threads:
             thread.start()
         try:
             self._live()
         finally:
             self._stopping.set()
+            if self._listening is not None:
+                self._listening.close()
+            self._chains.neighbourhood.close()
             if self._started.is_set():
                 try:
                     self._line.stop(self._instance, self._about())
@@ -116,6 +131,8 @@ class Agent:
             except NotStarted:
                 self._started.clear()
                 continue
+            except Twin as error:
+                self._another(error)
             except SourceRefused as error:
                 self._refuse(error)
             except SourceUnavailable as error:
@@ -126,10 +143,27 @@ class Agent:
 
     def _start(self) -> None:
         """Show the ticket, bring the next one; it is written down before anything is done with it."""
+        if not self._attempts:
+            self._remember(replace(self._state, runs=self._state.runs + 1))
+        self._attempts += 1
         following = secrets.token_hex(16)
-        self._line.start(self._instance, self._state.ticket, following, self._about())
+        self._line.start({
+            "instance": self._instance, "number": [self._state.runs, self._attempts], "ticket": self._state.ticket,
+            "next": following, "about": self._about(),
+            "reach": asdict(self._listening.reach) if self._listening is not None else None,
+        })  # fmt: skip
         self._remember(replace(self._state, ticket=following))
+        self._twin_since = None
         self._started.set()
+
+    def _another(self, error: Twin) -> None:
+        """Whoever was killed is its own twin for a while."""
+        now = time.monotonic()
+        if self._twin_since is None:
+            self._twin_since = now
+            self._say(f"{error.what}; if it was killed, this one follows within {TWIN_SECONDS:.0f} s")
+        elif now - self._twin_since > TWIN_SECONDS:
+            self._refuse(SourceRefused(error.what, error.fix))
 
     def _remember(self, state: AgentState) -> None:
         self._state = state
@@ -218,15 +252,19 @@ class Agent:
 
     def _take_part(self) -> None:
         """One thread: members of chains answer each other's letters."""
-        adapters: Adapters | None = None
+        self._again_and_again(self._chains.turn)
+        self._adapters.close()
+
+    def _fetch_letters(self) -> None:
+        """One thread: those that wait at the hub."""
+        self._again_and_again(self._chains.fetch)
+
+    def _again_and_again(self, step: Callable[[], None]) -> None:
         while not self._stopping.is_set():
             if not self._started.wait(0.2):
                 continue
-            if adapters is None:
-                adapters = Adapters(self._settings)
-                chains = AgentChains(self._settings.name, self._line, self._pins, adapters)
             try:
-                chains.turn()
+                step()
             except NotStarted:
                 self._started.clear()
             except SourceRefused as error:
@@ -237,11 +275,17 @@ class Agent:
             except HeadwaterError as error:
                 self._say(f"{error.what}; {error.fix}")
                 self._stopping.wait(30.0)
-        if adapters is not None:
-            adapters.close()
 
     def _pin(self, call: Call, adapters: Adapters) -> object:
         return perform_pin(self._pins, adapters, call.arguments, call.options)
+
+
+def _listening(settings: AgentSettings, chains: AgentChains) -> Listening | None:
+    if not settings.listen:
+        return None
+    from headwater.agent.listening import Listening  # a web server comes with it
+
+    return Listening(settings, chains.neighbourhood, chains.inbox)
 
 
 class Adapters:

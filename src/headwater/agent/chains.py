@@ -1,7 +1,11 @@
 """An agent's part in chains: it fetches letters, lets its members answer them, and sends what they write.
 
-One thread does all of it, with an adapter of its own. Members are made when the first letter of an epoch arrives, and
-forgotten when a later epoch begins; what must outlast them are the pins.
+One thread does all of it, with an adapter of its own; others bring the letters: those at the hub, and those of
+neighbours that reach this agent (`listening`). A letter goes to a neighbour directly where that works, and through the
+hub where it does not. It is sent again until it is acknowledged, so one that was lost, or came twice, does no harm.
+
+Members are made when the first letter of an epoch arrives, and forgotten when a later epoch begins; what must outlast
+them are the pins.
 
 The algorithms bring a parser of SQL with them, so they are imported by an agent that takes part, and by no other.
 """
@@ -9,11 +13,17 @@ The algorithms bring a parser of SQL with them, so they are imported by an agent
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.agent.line import ChainGone, LetterTooLarge
+from headwater.agent.neighbourhood import Neighbourhood
+from headwater.chain.inbox import Inbox
 from headwater.chain.letter import Letter
+from headwater.chain.neighbours import Neighbours
 from headwater.chain.pins import PinBook
 from headwater.chain.windows import MemberWindows
 from headwater.model.chain import Chain, ChainEpoch
@@ -29,12 +39,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT = 15.0
+WAREHOUSE = "warehouse"
+"""As the algorithms call it (`contract`)."""
 
 
 class ChainLine(Protocol):
     """What of the hub a chain needs."""
 
     def chain(self, name: str) -> bytes: ...
+
+    def neighbours(self, chain: str) -> Neighbours: ...
+
+    def went(self, name: str, epoch: int, window: int, letters: dict[str, int]) -> None: ...
 
     def box(self, wait: float) -> Letter | None: ...
 
@@ -48,15 +64,35 @@ class AgentChains:
         self._name, self._line, self._book, self._adapters = name, line, book, adapters
         self._members: dict[str, Member] = {}
         self._told = False
+        self.inbox = Inbox()
+        self.neighbourhood = Neighbourhood(line, book.chains)
+        self._went: dict[tuple[str, int, int], Counter[str]] = {}
+        """Letters that went directly, of which the hub was not told yet: by chain, epoch and window."""
+
+    def fetch(self) -> None:
+        """Wait for a letter at the hub. SourceUnavailable while it is away."""
+        letter = self._line.box(LONGEST_WAIT)
+        while letter is not None and not self.inbox.put(letter, LONGEST_WAIT):
+            log.info("a letter waits for room")
 
     def turn(self) -> None:
         """Do what is due, then wait for a letter and answer it. SourceUnavailable while the hub is away."""
         if not self._told:
             self._restarted()
         waits = [seconds for member in self._members.values() if (seconds := member.wake()) is not None]
-        letter = self._line.box(min([LONGEST_WAIT, *waits]))
+        letter = self.inbox.take(0.0)
+        if letter is None:
+            self._tell_what_went()
+            letter = self.inbox.take(min([LONGEST_WAIT, *waits]))
         if letter is not None:
             self._answer(letter)
+
+    def _tell_what_went(self) -> None:
+        """Only what goes through the hub is counted there."""
+        while self._went:
+            (chain, epoch, window), letters = self._went.popitem()
+            with suppress(HeadwaterError):  # it is for people to read: nothing depends on it
+                self._line.went(chain, epoch, window, dict(letters))
 
     def _restarted(self) -> None:
         """Whatever was under way here before is forgotten: the warehouses of all chains are told."""
@@ -99,8 +135,15 @@ class AgentChains:
         return Member(epoch, place, windows, self._sender(epoch))
 
     def _sender(self, epoch: ChainEpoch) -> Callable[[Letter], None]:
+        own = str(epoch.chain.members[epoch.agents.index(self._name)].source)
+
         def send(letter: Letter) -> None:
             try:
+                if letter.to != WAREHOUSE and self.neighbourhood.send(replace(letter, sender=own)):
+                    member = self._members.get(letter.chain)
+                    window = member.window if member is not None else epoch.since
+                    self._went.setdefault((letter.chain, letter.epoch, window), Counter())[letter.kind] += 1
+                    return
                 self._line.send(letter)
             except ChainGone:
                 self._members.pop(epoch.chain.source, None)
@@ -114,7 +157,6 @@ class AgentChains:
 
 def _to_warehouse(epoch: ChainEpoch, body: Body) -> Letter:
     from headwater.chain.letters import sealed
-    from headwater.maintenance.strategies.contract import WAREHOUSE
 
     return sealed(epoch.chain, epoch.number, WAREHOUSE, body)
 

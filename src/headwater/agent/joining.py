@@ -3,7 +3,9 @@
     [agent]
     name = "laptop7"
     hub = "https://hub.example:7437"
-    token = "…"                                  or token = "${HEADWATER_TOKEN}"
+    token = "…"                                  or token = "${HEADWATER_TOKEN}"; not if it was enrolled by certificate
+    listen = "192.168.1.7:7438"                  where neighbours in chains reach it, if they do; address = "https://…"
+    certificate = "laptop7.pem"                  with key = "laptop7.key", if the hub asks for certificates
     database = "sqlite:///crm.db"                relative to this file
 
 `headwater agent enroll` at the hub prints an invitation, `headwater agent join` beside the database makes the file of
@@ -18,15 +20,18 @@ import json
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from headwater.agent.state import FILE as STATE
 from headwater.model.errors import ConfigError, UsageError
 
 FILE = "agent.toml"
-_KEYS = ("name", "hub", "token", "database", "authority", "log_limit")
+_KEYS = ("name", "hub", "token", "database", "authority", "certificate", "key", "listen", "address", "log_limit")
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 _MARK = "headwater-agent-1."
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -43,6 +48,11 @@ class AgentSettings:
     authority: str = ""
     log_limit: int = 1_000_000
     """From so many changes that wait on, the agent warns that its log grows."""
+    certificate: str = ""
+    key: str = ""
+    listen: str = ""
+    """Where neighbours in chains may reach it: host:port; `address`: how, if not as it listens."""
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,13 +82,15 @@ class Invitation:
             ) from None
 
 
-def join(folder: Path, invitation: Invitation, database: str, authority: str) -> Path:
-    """Write agent.toml; an agent that was here before begins anew."""
+def join(folder: Path, invitation: Invitation, database: str, more: Mapping[str, str] = NOTHING_MORE) -> Path:
+    """Write agent.toml; an agent that was here before begins anew. `more` are settings beside these."""
+    if not invitation.token and not more.get("certificate"):
+        raise UsageError(
+            f"{invitation.name} was enrolled to prove itself by a certificate", "give --certificate and --key"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    settings = {"name": invitation.name, "hub": invitation.hub, "token": invitation.token, "database": database}
-    if authority:
-        settings["authority"] = authority
-    lines = ["[agent]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items())]
+    settings = {"name": invitation.name, "hub": invitation.hub, "token": invitation.token, "database": database, **more}
+    lines = ["[agent]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items() if value)]
     path = folder / FILE
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -103,15 +115,19 @@ def read_settings(folder: Path) -> AgentSettings:
     for key in agent:
         if key not in _KEYS:
             raise ConfigError(f"unknown setting {key!r} in {path}", f"there are: {', '.join(_KEYS)}")
-    text = {key: _text(agent, key, path) for key in ("name", "hub", "token", "database")}
+    text = {key: _text(agent, key, path) for key in ("name", "hub", "database")}
+    token = _text(agent, "token", path) if "token" in agent or not agent.get("certificate") else ""
     limit = agent.get("log_limit", AgentSettings.log_limit)
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ConfigError(f"log_limit in {path} must be a number of changes", "correct it")
-    authority = agent.get("authority", "")
     folder = path.parent.absolute()
+    files = {key: str(folder / _text(agent, key, path)) for key in ("authority", "certificate", "key") if key in agent}
+    if "key" in files and "certificate" not in files:
+        raise ConfigError(f"{path} has a key and no certificate", "give both")
+    places = {key: _text(agent, key, path) for key in ("listen", "address") if key in agent}
     return AgentSettings(
-        folder, text["name"], _address(text["hub"], path), text["token"], database_url(text["database"], folder),
-        str(folder / authority) if authority else "", limit,
+        folder, text["name"], _address(text["hub"], path), token, database_url(text["database"], folder),
+        log_limit=limit, **files, **places,
     )  # fmt: skip
 
 

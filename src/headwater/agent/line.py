@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ import urllib3
 
 from headwater.agent.joining import AgentSettings
 from headwater.chain.letter import Letter
-from headwater.model.errors import HeadwaterError, SourceRefused, SourceUnavailable
+from headwater.chain.neighbours import Neighbours, decoded
+from headwater.model.errors import ConfigError, HeadwaterError, SourceRefused, SourceUnavailable
 from headwater.sources.agent.line import refusal, trusting
 
 _QUICK = urllib3.Timeout(connect=5, read=15)
@@ -22,6 +24,10 @@ _LONG = urllib3.Timeout(connect=5, read=60)
 
 class NotStarted(HeadwaterError):
     """The hub does not know that this agent runs: it was opened anew."""
+
+
+class Twin(HeadwaterError):
+    """The hub has an agent of this name. If that one is gone, it knows within seconds."""
 
 
 class ChainGone(HeadwaterError):
@@ -45,12 +51,14 @@ class HubLine:
 
     def __init__(self, settings: AgentSettings, lines: int) -> None:
         self._base = f"{settings.hub}/agents/{settings.name}"
-        self._headers = {"Authorization": f"Bearer {settings.token}"}
+        self._headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         context = trusting(settings.authority) if settings.hub.startswith("https:") else None
+        if context is not None and settings.certificate:
+            _show(context, settings.certificate, settings.key)
         self._pool = urllib3.PoolManager(1, maxsize=lines, ssl_context=context)
 
-    def start(self, instance: str, ticket: str, following: str, about: dict[str, Any]) -> None:
-        self._post("start", {"instance": instance, "ticket": ticket, "next": following, "about": about})
+    def start(self, said: dict[str, Any]) -> None:
+        self._post("start", said)
 
     def life(self, instance: str, working_on: list[int], about: dict[str, Any]) -> None:
         self._post("life", {"instance": instance, "working_on": working_on, "about": about})
@@ -79,6 +87,15 @@ class HubLine:
         """What a member of a chain is told."""
         return self._chain_door(f"chains/{quote(name, safe='')}", b"{}", {}).data
 
+    def neighbours(self, name: str) -> Neighbours:
+        """Who of a chain can be reached, and how they are known."""
+        return decoded(self._chain_door(f"chains/{quote(name, safe='')}/neighbours", b"{}", {}, timeout=_QUICK).data)
+
+    def went(self, name: str, epoch: int, window: int, letters: dict[str, int]) -> None:
+        """So many letters of a window went to neighbours directly."""
+        said = msgspec.json.encode({"window": window, "letters": letters})
+        self._chain_door(f"chains/{quote(name, safe='')}/direct", said, {"X-Epoch": str(epoch)}, timeout=_QUICK)
+
     def box(self, wait: float) -> Letter | None:
         """The next letter."""
         found = self._chain_door("box", msgspec.json.encode({"wait": wait}), {})
@@ -97,12 +114,17 @@ class HubLine:
             )
 
     def _chain_door(
-        self, door: str, body: bytes, headers: dict[str, str], allowed: tuple[int, ...] = (200, 204)
+        self,
+        door: str,
+        body: bytes,
+        headers: dict[str, str],
+        allowed: tuple[int, ...] = (200, 204),
+        timeout: urllib3.Timeout = _LONG,
     ) -> urllib3.BaseHTTPResponse:
         with self._explained():
             response = self._pool.request(
                 "POST", f"{self._base}/{door}", body=body, headers={**self._headers, **headers},
-                timeout=_LONG, retries=False, redirect=False,
+                timeout=timeout, retries=False, redirect=False,
             )  # fmt: skip
         if response.status == 410:
             said = refusal(response.data)
@@ -135,6 +157,11 @@ class _Explained:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, urllib3.exceptions.SSLError | ssl.SSLError):
+            if refused := _refused(error):
+                raise SourceRefused(
+                    f"the hub at {self._hub} does not take this agent's certificate: {refused}",
+                    "certificate and key in agent.toml must be of an authority that [hub] clients names at the hub",
+                ) from error
             raise SourceRefused(
                 f"the hub at {self._hub} cannot prove who it is: {_reason(error)}",
                 'name the file with its certificate: authority = "hub.pem" in agent.toml, or renew the certificate',
@@ -143,6 +170,33 @@ class _Explained:
             raise SourceUnavailable(
                 f"the hub at {self._hub} does not answer ({type(error).__name__})", "it is tried again"
             ) from error
+
+
+_ALERTS = {
+    "CERTIFICATE_EXPIRED": "its time is over, or has not begun",
+    "UNKNOWN_CA": "it is signed by an authority that the hub does not know",
+    "UNSUPPORTED_CERTIFICATE": "it was not made for clients",
+    "BAD_CERTIFICATE": "it is not in order",
+    "CERTIFICATE_UNKNOWN": "it is not in order",
+    "DECRYPT_ERROR": "its key does not belong to it",
+    "CERTIFICATE_REVOKED": "it was revoked",
+}
+"""What a hub says when it breaks off, by the end of OpenSSL's name for it."""
+
+
+def _refused(error: BaseException) -> str:
+    """Why the hub broke off; empty: it was not the hub that did."""
+    found = re.search(r"ALERT_([A-Z_]+)", str(error))
+    return _ALERTS.get(found.group(1), f"it says {found.group(1)}") if found else ""
+
+
+def _show(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    try:
+        context.load_cert_chain(certificate, key or None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"the certificate {certificate} cannot be used: {error}", "correct certificate and key in agent.toml"
+        ) from error
 
 
 def _reason(error: BaseException) -> str:
@@ -156,6 +210,8 @@ def _check(response: urllib3.BaseHTTPResponse, allowed: tuple[int, ...]) -> urll
     said = refusal(response.data)
     if response.status == 409:
         raise NotStarted(said.what, said.fix)
+    if response.status == 423:
+        raise Twin(said.what, said.fix)
     if response.status in (401, 403):
         raise SourceRefused(said.what, said.fix)
     raise SourceUnavailable(said.what, said.fix)

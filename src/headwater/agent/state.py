@@ -28,7 +28,10 @@ class Told:
 
 @dataclass(frozen=True)
 class AgentState:
+    """`runs`: how often the agent was begun here; starts are told apart by it, however late they arrive."""
+
     ticket: str = FIRST_TICKET
+    runs: int = 0
     told: Told | None = None
 
 

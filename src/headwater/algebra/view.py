@@ -64,24 +64,39 @@ class Reliance(Enum):
     """It does not change."""
     PARENT = "parent"
     """Rows only come to it, and every row that joins it by its key finds one there, whenever it comes."""
+    DELETES = "deletes"
+    """Rows only go from it, and the view shows its key."""
 
 
 @dataclass(frozen=True)
 class Relied:
-    """The occurrence with this number is relied on. `table` is what the project's settings call it."""
+    """The occurrence with this number is relied on. `table` is what the project's settings call it. `shown`: the places
+    of the view's columns that are its key, where rows are taken out by it."""
 
     occurrence: int
     on: Reliance
     table: str
+    shown: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """As a stored statement has it."""
-        return f"{self.occurrence} {self.on.value} {self.table.replace(chr(39), '').replace(';', '')}"
+        on = ":".join([self.on.value, *map(str, self.shown)])
+        return f"{self.occurrence} {on} {self.table.replace(chr(39), '').replace(';', '')}"
 
     @staticmethod
     def read(text: str) -> Relied:
-        number, word, table = text.strip().split(" ", 2)
-        return Relied(int(number), Reliance(word), table)
+        number, on, table = text.strip().split(" ", 2)
+        word, *shown = on.split(":")
+        return Relied(int(number), Reliance(word), table, tuple(map(int, shown)))
+
+
+@dataclass(frozen=True)
+class KeyShown:
+    """The key of a table, and the columns of the view that show it."""
+
+    table: TableName
+    columns: tuple[str, ...]
+    shown: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -187,6 +202,23 @@ class ViewDefinition:
     def parents_relied_on(self) -> frozenset[int]:
         """The occurrences whose changes meet nothing, because whoever joins them comes later."""
         return frozenset(r.occurrence for r in self.relies if r.on is Reliance.PARENT)
+
+    @cached_property
+    def met_after(self) -> frozenset[int]:
+        """The occurrences of which the wave has no term: whatever meets them does as they are after a transaction."""
+        return frozenset(r.occurrence for r in self.relies if r.on is not Reliance.NEVER)
+
+    @cached_property
+    def taken_out_by(self) -> tuple[KeyShown, ...]:
+        """The keys by which rows are taken out of the view, for the occurrences that only lose rows."""
+        found = []
+        for one in self.relies:
+            if one.on is Reliance.DELETES:
+                occurrence, shown = self.occurrences[one.occurrence], [self.outputs[place] for place in one.shown]
+                columns = {quoted(occurrence.core(c)): c for c in occurrence.columns}
+                names = tuple(o.name for o in shown)
+                found.append(KeyShown(occurrence.table, tuple(columns[o.expression] for o in shown), names))
+        return tuple(found)
 
     @cached_property
     def tables(self) -> tuple[TableName, ...]:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST = 64 * 1024 * 1024
+"""No letter is larger."""
+
 
 @dataclass(frozen=True)
 class Letter:

@@ -11,7 +11,7 @@ from headwater.model.chain import Chain
 from headwater.sources.agent.frames import Kind, Malformed, frame, frames
 from headwater.sources.agent.values import heard, told
 
-PATIENCE = 15.0
+PATIENCE = 5.0
 """Δt: so long one waits for an acknowledgement before a message is sent again."""
 
 

@@ -51,6 +51,11 @@ class Member:
         self._failed = False
         self._attempt(lambda: self._do(self._process.start()))
 
+    @property
+    def window(self) -> int:
+        """The newest that was spoken of here."""
+        return self._windows.newest
+
     def receive(self, letter: Letter) -> None:
         self._attempt(lambda: self._take(letter.sender, opened(letter, self._chain)))
 

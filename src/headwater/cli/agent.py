@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -24,31 +25,48 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", metavar="DIR", help="The agent's folder, with its agent.toml.")]
 
+Listen = Annotated[
+    str, typer.Option("--listen", metavar="HOST:PORT", help="Where neighbours in chains may reach it directly.")
+]
+
 
 @app.command()
 def enroll(
     name: Annotated[str, typer.Argument(help="What the agent is called: the NAME of url = 'agent://NAME'.")],
     project: Project = HERE,
+    by_certificate: Annotated[
+        bool, typer.Option("--by-certificate", help="It proves itself by a certificate that names it, not by a token.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make an invitation for an agent. It is shown once; one that was made for this agent before is void.
 
     An agent whose machine was restored from a backup needs a new one, too.
+
+    One that proves itself by a certificate has no secret in its invitation: [hub] clients says by which authority the
+    certificate must be signed, and the certificate names the agent (CN, or a DNS name).
     """
     from headwater.agent.joining import Invitation
     from headwater.hub.enrolment import Enrolment
 
     warehouse, address = _hub(project)
     warehouse.project.claim()
-    token = Enrolment(warehouse.storage).enrol(name)
+    if by_certificate and not warehouse.config.hub.clients:
+        raise ConfigError(
+            "the hub does not say whose certificates it takes",
+            'name a PEM file of authorities in headwater.toml: [hub] clients = "agents-ca.pem"',
+        )
+    token = Enrolment(warehouse.storage).enrol(name, by_certificate)
     word = Invitation(name, address, token).word()
     if as_json:
         write_lines([to_json({"agent": name, "hub": address, "invitation": word})])
         return
     screen = results()
     screen.print(said(f"{name} may connect to {address}. Beside its database:"))
-    screen.print(said(f"\n  headwater agent join {word} --database sqlite:///FILE\n"), soft_wrap=True)
-    screen.print(said("The word is a secret, and is not shown again."))
+    proof = " --certificate FILE --key FILE" if by_certificate else ""
+    screen.print(said(f"\n  headwater agent join {word} --database sqlite:///FILE{proof}\n"), soft_wrap=True)
+    if not by_certificate:
+        screen.print(said("The word is a secret, and is not shown again."))
 
 
 @app.command("list")
@@ -110,6 +128,11 @@ def join(
     authority: Annotated[
         str, typer.Option("--authority", metavar="FILE", help="A PEM file that the hub's certificate is proven by.")
     ] = "",
+    certificate: Annotated[
+        str, typer.Option("--certificate", metavar="FILE", help="A PEM file that proves who this agent is.")
+    ] = "",
+    key: Annotated[str, typer.Option("--key", metavar="FILE", help="The PEM file of its private key.")] = "",
+    listen: Listen = "",
 ) -> None:
     """Take an invitation: writes agent.toml, which is the agent's secret."""
     from headwater.agent.agent import check_database
@@ -118,14 +141,24 @@ def join(
 
     invited = Invitation.read(invitation)
     check_database(invited.name, database_url(database, folder.absolute()))
-    path = write(folder, invited, database, authority)
+    files = {"authority": authority, "certificate": certificate, "key": key}
+    more = {name: str(Path(file).absolute()) for name, file in files.items() if file}
+    path = write(folder, invited, database, {**more, "listen": listen})
     screen = results()
     screen.print(said(f"{path} is written, and the database answers"), soft_wrap=True)
     screen.print("\nnext: [bold]headwater agent run[/]")
 
 
 @app.command("run")
-def run_(folder: Folder = HERE) -> None:
+def run_(
+    folder: Folder = HERE,
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Where neighbours in chains may reach it, as in agent.toml."
+        ),
+    ] = "",
+) -> None:
     """Speak for a database until Ctrl-C. Needs neither Spark nor Java.
 
     It may be stopped, killed or cut off at any moment: what changes meanwhile waits in the database's own capture.
@@ -134,6 +167,8 @@ def run_(folder: Folder = HERE) -> None:
     from headwater.agent.joining import read_settings
 
     settings, screen = read_settings(folder), messages()
+    if listen:
+        settings = replace(settings, listen=listen)
     agent = Agent(settings, lambda text: screen.print(said(text), soft_wrap=True))
     screen.print(said(f"agent {settings.name} · hub {settings.hub}"), soft_wrap=True)
     before = {kind: signal.signal(kind, lambda number, frame: agent.stop()) for kind in (signal.SIGINT, signal.SIGTERM)}

@@ -21,10 +21,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from rich.text import Text
 
 from headwater.cli.printable import json_safe, message
-from headwater.cli.screen import messages, said
 from headwater.model.errors import HeadwaterError
 from headwater.model.logged import event
 from headwater.runtime.project.secrets import without_secrets
@@ -99,6 +97,10 @@ def tell(kind: str, facts: Mapping[str, Any], as_json: bool) -> None:
         clean = {key: without_secrets(v) if isinstance(v, str) else v for key, v in facts.items()}
         print(json_safe(json.dumps(clean, ensure_ascii=False)), file=sys.stderr)
         return
+    from rich.text import Text  # most commands have nothing to tell, and rich takes a while to load
+
+    from headwater.cli.screen import messages, said
+
     screen = messages()
     screen.print(Text(f"{kind}:", _STYLES[kind]), said(facts[kind]), soft_wrap=True)
     first, *statements = facts["fix"].split("\n")

@@ -4,9 +4,9 @@ lines in a paragraph are those of the screen."""
 from __future__ import annotations
 
 import inspect
+import re
 
 import typer
-from rich.markup import escape
 
 
 def show_docstrings(app: typer.Typer) -> None:
@@ -21,4 +21,13 @@ def show_docstrings(app: typer.Typer) -> None:
 
 
 def _paragraphs(text: str) -> str:
-    return "\n\n".join(escape(" ".join(part.split("\n"))) for part in text.split("\n\n"))
+    return "\n\n".join(_literal(" ".join(part.split("\n"))) for part in text.split("\n\n"))
+
+
+_TAG = re.compile(r"(\\*)(\[[a-z#/@][^[]*?])")
+
+
+def _literal(text: str) -> str:
+    """As `rich.markup.escape` has it, without loading rich: most commands show no help."""
+    text = _TAG.sub(lambda found: f"{found[1] * 2}\\{found[2]}", text)
+    return f"{text}\\" if text.endswith("\\") and not text.endswith("\\\\") else text

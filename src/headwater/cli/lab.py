@@ -357,7 +357,7 @@ def _print_claims(experiment: Experiment, written: WrittenReport, brief: bool) -
     for claim in written.claims:
         if brief and claim.holds:
             continue
-        color = "green" if claim.confirmed else "dim" if claim.holds else "yellow"
+        color = "green" if claim.confirmed else "dim" if claim.holds or claim.undecided else "yellow"
         screen.print(Text.assemble((f"  {mark(claim)} ", color), claim.said))
         screen.print(Padding(Text.assemble(("measured: ", "dim"), claim.measured), (0, 0, 0, 4), expand=False))
         if claim.why:

@@ -1,42 +1,36 @@
-"""The command line: one line per command, each in the module of its group. Spark is imported by those that need it."""
+"""The command line: what holds for all commands. Each is in the module of its group, and loaded when it is asked for
+(`commands`); so is Spark, by those that need it."""
 
 from __future__ import annotations
 
 import io
 import sys
-from importlib import metadata
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from headwater.cli import (
-    agent,
-    apply,
-    capture,
-    check,
-    checking,
-    demo,
-    init,
-    lab,
-    mending,
-    plan,
-    reading,
-    run,
-    serve,
-    status,
-    tail,
-    ui,
-)
+from headwater import __version__
+from headwater.cli.commands import Commands
 from headwater.cli.errors import explained
 from headwater.cli.helptext import show_docstrings
+from headwater.cli.imports import without_pandas
 from headwater.cli.logs import log_threads, start_log, taken_out
 
 EPILOG = "Start with 'headwater demo', or with 'headwater init my-project'."
 
+ONLY_READ = frozenset({"agent", "log", "read", "sql", "status", "tail"})
+"""Commands that hand rows to no other library."""
+OWN_PROCESS = object()
+"""What a context carries where the process is the command's own."""
 
-class Commands(TyperGroup):
+
+class Group(TyperGroup):
     """The group of all commands: their errors are explained here; --debug and --log may stand anywhere."""
+
+    def __init__(self, **said: Any) -> None:
+        super().__init__(**said)
+        self.commands = Commands()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta["json"] = "--json" in args
@@ -46,20 +40,25 @@ class Commands(TyperGroup):
             start_log(log)
         return super().parse_args(ctx, [a for a in args if a != "--debug"])
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if ctx.obj is OWN_PROCESS and args[0] in ONLY_READ:
+            without_pandas()
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         with explained(ctx.meta["json"], ctx.meta["debug"]):
             return super().invoke(ctx)
 
 
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, add_completion=False, rich_markup_mode="rich", epilog=EPILOG,
+    cls=Group, no_args_is_help=True, add_completion=False, rich_markup_mode="rich", epilog=EPILOG,
     pretty_exceptions_enable=False,
 )  # fmt: skip
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print("headwater", metadata.version("headwater"))
+        print("headwater", __version__)
         raise typer.Exit
 
 
@@ -92,21 +91,7 @@ def options(
     """
 
 
-_START, _RUN, _READ, _CHECK = "Start a project", "Maintain", "Read", "Check and tidy"
-
-for panel, functions in {
-    _START: (init.init, demo.demo),
-    _RUN: (plan.plan, capture.setup, run.run, apply.apply, mending.resume, mending.rebuild),
-    _READ: (status.status, ui.ui, serve.serve, reading.read, reading.sql, reading.log, tail.tail),
-    _CHECK: (check.check, checking.verify, checking.compact, checking.publish, capture.release, capture.teardown),
-}.items():
-    for function in functions:
-        app.command(rich_help_panel=panel)(function)
-
-for commands in (app, lab.app, agent.app):
-    show_docstrings(commands)
-app.add_typer(agent.app, name="agent", rich_help_panel=_RUN)
-app.add_typer(lab.app, name="lab", rich_help_panel="Understand")
+show_docstrings(app)
 
 
 def main() -> None:
@@ -114,7 +99,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ✓ or § shows a ? instead of failing
-    app(prog_name="headwater")
+    app(prog_name="headwater", obj=OWN_PROCESS)
 
 
 if __name__ == "__main__":

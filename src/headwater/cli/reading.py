@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import pyarrow as pa
 import typer
-from rich.padding import Padding
-from rich.text import Text
 
 from headwater.cli.options import HERE, At, Json, Project, Strict
 from headwater.cli.rows import print_rows, write_lines
-from headwater.cli.screen import messages, plain, results, said
 from headwater.cli.values import field, text, to_json
 from headwater.cli.warned import heard, warn
 from headwater.model.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from headwater.runtime.reading.sessions import Session
 
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="Show at most N rows.")]
 Where = Annotated[
@@ -44,15 +47,23 @@ def read(
     Examples:  headwater read open_orders   ·   headwater read open_orders --at 1042 --json
                headwater read open_orders --where customer=17
     """
-    from headwater.api import open_warehouse
-
-    warehouse = open_warehouse(project)
+    session = _session(project, at)
     wanted = tuple(where or ())
 
     def rows() -> pa.Table:
-        return warehouse.rows(view, at, limit, wanted_values(wanted, warehouse.columns(view)) if wanted else None)
+        return session.rows(view, limit, wanted_values(wanted, session.columns(view)) if wanted else None)
 
     _show(rows, as_json, limit is not None, strict)
+
+
+def _session(project: Path, at: str | None) -> Session:
+    """The newest cut as it is read here: without the rest of the library, which takes longer to load than to answer."""
+    from headwater.runtime.project.config import load_config
+    from headwater.runtime.project.project import Project as Opened
+    from headwater.runtime.reading.sessions import Session
+
+    opened = Opened(load_config(project))
+    return Session(opened, opened.cut(), at)
 
 
 def wanted_values(said: Sequence[str], columns: pa.Schema) -> dict[str, object]:
@@ -89,12 +100,10 @@ def sql(
 
     Example:  headwater sql "SELECT name, sum(amount) FROM open_orders GROUP BY name ORDER BY 2 DESC"
     """
-    from headwater.api import open_warehouse
-
-    warehouse = open_warehouse(project)
+    session = _session(project, at)
 
     def rows() -> pa.Table:
-        found = warehouse.query(query, at)
+        found = session.query(query)
         return found if limit is None else found.slice(0, limit)
 
     _show(rows, as_json, limit is not None, strict)
@@ -128,6 +137,7 @@ def log(
     Examples:  headwater log --from 1000 --to 1010   ·   headwater log --json | jq .source
     """
     from headwater.api import open_warehouse
+    from headwater.cli.screen import messages
 
     warehouse = open_warehouse(project)
     on_screen = not as_json and sys.stdout.isatty()
@@ -157,6 +167,11 @@ def _log_fields(transactions: Iterator[dict[str, Any]]) -> Iterator[str]:
 
 
 def _print_log(transactions: Iterator[dict[str, Any]]) -> int:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from headwater.cli.screen import plain, results
+
     screen, shown = results(), 0
     for shown, t in enumerate(transactions, 1):  # noqa: B007 # the number of the last one is the answer
         at = "" if t["committed_at"] is None else t["committed_at"].astimezone().isoformat(" ", "milliseconds")
@@ -179,11 +194,15 @@ def as_stored(change: Mapping[str, Any]) -> dict[str, Any]:
 
 def row_line(row: Mapping[str, Any]) -> Text:
     """A row on one line, or as many as it needs."""
+    from headwater.cli.screen import plain
+
     return plain(", ".join(f"{k}={'NULL' if v is None else text(v)}" for k, v in row.items()))
 
 
 def state(word: str) -> Text:
     """A state in its colour."""
+    from rich.text import Text
+
     good, bad = ("ok", "live"), ("unreachable", "failing", "halted")
     return Text(word, style="green" if word in good else "red" if word in bad else "yellow")
 
@@ -200,6 +219,8 @@ class Reasoned(Protocol):
 
 def reasons(things: Sequence[Reasoned]) -> list[Text]:
     """A line for each that has something to explain."""
+    from headwater.cli.screen import said
+
     return [said(_reason(t), "red") for t in things if t.reason]
 
 

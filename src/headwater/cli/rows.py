@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import pyarrow as pa
-from rich import box
-from rich.cells import cell_len
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from headwater.cli.printable import cell
-from headwater.cli.screen import messages, results
-from headwater.cli.values import field, records, text, to_json
+from headwater.cli.values import field, text, to_json
+
+if TYPE_CHECKING:  # rich is loaded by who has a screen, pyarrow by who has rows
+    import pyarrow as pa
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
 
 SHOWN = 100
 """How many rows a terminal shows unless asked for more; pipes and JSON get all."""
@@ -31,9 +29,13 @@ GAP = 3
 
 def print_rows(table: pa.Table, as_json: bool, limited: bool) -> None:
     """Print an Arrow table. `limited` says that the user chose how many rows there are."""
+    from headwater.runtime.reading.values import records
+
     if as_json:
         write_lines(to_json(row) for row in records(table))
     elif sys.stdout.isatty():
+        from headwater.cli.screen import results
+
         shown, screen = table if limited else table.slice(0, SHOWN), results()
         screen.print(framed(shown, screen.width))
         _say_count(table.num_rows, shown.num_rows)
@@ -49,6 +51,11 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def framed(table: pa.Table, width: int) -> RenderableType:
     """The rows as they fit this width."""
+    from rich import box
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
     names = [cell(name) for name in table.column_names]
     rows = [[_cell(value) for value in row] for row in _values(table)]
     wanted = [max([cell_len(name), *(r[n].cell_len for r in rows)]) for n, name in enumerate(names)]
@@ -78,6 +85,9 @@ def fit(wanted: Sequence[int], least: Sequence[int], width: int) -> list[int] | 
 
 def _one_by_one(names: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
     """A line for every column of every row, as psql's \\x shows them."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", overflow="fold")
     table.add_column(overflow="fold", ratio=1)
@@ -90,24 +100,34 @@ def _one_by_one(names: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
 
 def _values(table: pa.Table) -> Iterable[Sequence[Any]]:
     """The rows' values in order; also where two columns have one name."""
+    from headwater.runtime.reading.values import records
+
     numbered = table.rename_columns([str(n) for n in range(table.num_columns)])
     return ([row[str(n)] for n in range(table.num_columns)] for row in records(numbered))
 
 
 def _cell(value: Any) -> Text:
+    from rich.text import Text
+
     return Text("NULL", style="dim italic") if value is None else Text(cell(text(value)))
 
 
 def _number(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
     return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
 
 
 def _rigid(kind: pa.DataType) -> bool:
     """Whether values of this type mislead when they are broken over lines."""
+    import pyarrow as pa
+
     return _number(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
 
 
 def _say_count(total: int, shown: int) -> None:
+    from headwater.cli.screen import messages
+
     rows = "1 row" if total == 1 else f"{total:,} rows"
     more = f", the first {shown:,} shown; --limit N shows more, a pipe gets all" if shown < total else ""
     messages().print(f"[dim]{rows}{more}[/]")

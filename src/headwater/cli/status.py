@@ -147,10 +147,11 @@ def _chains(found: Status) -> list[Text]:
     for source in found.sources:
         if (last := source.chain) is not None:
             others = sum(last.letters.values()) - last.messages
+            direct = f" ({last.messages_direct} directly between agents)" if last.messages_direct else ""
             lines.append(
                 said(
                     f"{source.name}: window {last.window:,} of {last.members} agents, {duration(time.time() - last.at)}"
-                    f" ago; {last.messages} messages, {others} requests and acknowledgements",
+                    f" ago; {last.messages} messages{direct}, {others} requests and acknowledgements",
                     "dim",
                 )
             )

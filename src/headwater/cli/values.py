@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from headwater.cli.printable import json_safe
-from headwater.runtime.reading.values import jsonable, records, text
+from headwater.runtime.reading.values import jsonable, text
 
-__all__ = ["NULL", "field", "jsonable", "records", "text", "to_json"]
+__all__ = ["NULL", "field", "jsonable", "text", "to_json"]
 
 NULL = "\\N"
 """NULL in tab-separated output, as PostgreSQL's COPY writes it."""

@@ -125,7 +125,7 @@ def _walked(
 
 
 def lookup_of(table: TableSchema, key: tuple[str, ...], conditions: tuple[str, ...]) -> Lookup:
-    from headwater.runtime.compute.tasks import ASK_COST
+    from headwater.runtime.compute.asking import ASK_COST
 
     if table.name.is_view:
         return Lookup(table.name, key, conditions, bool(key), MANY if key else 0)

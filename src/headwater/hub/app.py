@@ -8,11 +8,14 @@
     POST /agents/NAME/letters           a letter to another member of a chain                token
     POST /agents/NAME/box               the next letter for it; 204 if there is none         token
     POST /agents/NAME/chains/CHAIN      what a member of a chain is told                     token
+    POST /agents/NAME/chains/CHAIN/neighbours, /direct    who can be reached; what was sent there
     POST /sources/NAME                  a call; the answer, in pieces                        the project's secret
     POST /chains/CHAIN                  an epoch begins                                      the project's secret
     POST /chains/CHAIN/letters, /box    as for agents                                        the project's secret
     POST /chains/CHAIN/done             a window is over: what it took is written down       the project's secret
     GET  /hub                           which project's hub this is
+
+token: or a certificate that names the agent (`certificates`), as it was enrolled.
 
 Bodies pass through unread, and none is accepted compressed. Who has no token learns nothing: not which agents there
 are. An agent's token opens the doors under its own name only.
@@ -26,19 +29,23 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from headwater.chain.neighbours import Reach
+from headwater.hub.certificates import Certificate, certificate_of
 from headwater.hub.chain_doors import ChainDoors
 from headwater.hub.chain_records import ChainRecords
 from headwater.hub.contacts import Contacts
 from headwater.hub.desk import Desk
-from headwater.hub.enrolment import Enrolment, Refused
+from headwater.hub.enrolment import LATELY, Connected, Enrolment, Proof, Refused, Start
 from headwater.hub.relay import ChainClosed, Relay
 from headwater.hub.requests import Handler, TooLarge, Unreadable, body_of, json_of, list_of, no, token_of
+from headwater.hub.settings import Opens
 from headwater.model.errors import HeadwaterError, SourceUnavailable
 from headwater.model.logged import event
 
@@ -61,8 +68,10 @@ class Hub:
     desk: Desk
     relay: Relay = field(default_factory=Relay)
     records: ChainRecords | None = None
+    opens: Opens = "either"
 
     def app(self) -> Starlette:
+        chains = ChainDoors(self.relay, self.records, self.desk, self.enrolment)
         doors = [
             Route("/hub", self.who, methods=["GET"]),
             Route("/sources/{name}", self._for_project(self.call), methods=["POST"]),
@@ -71,9 +80,9 @@ class Hub:
             Route("/agents/{name}/work", self._for_agents(self.work), methods=["POST"]),
             Route("/agents/{name}/answers/{number:int}", self._for_agents(self.answer), methods=["POST"]),
             Route("/agents/{name}/stop", self._for_agents(self.stop), methods=["POST"]),
-            *ChainDoors(self.relay, self.records, self.desk.here).routes(self._for_agents, self._for_project),
+            *chains.routes(self._for_agents, self._for_project),
         ]
-        return Starlette(routes=doors, exception_handlers={HeadwaterError: _said})
+        return Starlette(routes=doors, exception_handlers={HeadwaterError: _said, ClientDisconnect: _cut})
 
     async def who(self, request: Request) -> Response:
         return JSONResponse({"headwater": self.identity})
@@ -106,11 +115,24 @@ class Hub:
     def _for_agents(self, door: Callable[[Request, str], Awaitable[Response]]) -> Handler:
         async def opened(request: Request) -> Response:
             name = request.path_params["name"]
-            if not await run_in_threadpool(self.enrolment.opens, name, token_of(request)):  # the warehouse may be far
-                return no(401, "no agent of that name has this token", "'headwater agent enroll' at the hub makes one")
-            return await door(request, name)
+            proof = Proof(token_of(request), certificate_of(request))
+            if wrong := _wrong(proof.certificate, name, self.opens):
+                return no(401, *wrong)
+            if not await self._opens(request, name):
+                what = "token" if proof.token else "certificate"
+                return no(
+                    401, f"no agent of that name has this {what}", "enrol it: 'headwater agent enroll' at the hub"
+                )
+            begun, found = time.monotonic(), await door(request, name)
+            if time.monotonic() - begun > LATELY and not await self._opens(request, name):
+                return no(401, "this agent was revoked meanwhile", "enrol it: 'headwater agent enroll' at the hub")
+            return found
 
         return opened
+
+    async def _opens(self, request: Request, name: str) -> bool:
+        proof = Proof(token_of(request), certificate_of(request))
+        return await run_in_threadpool(self.enrolment.opens, name, proof)  # the warehouse may be far
 
     async def start(self, request: Request, name: str) -> Response:
         said = await json_of(request)
@@ -119,9 +141,12 @@ class Hub:
             return no(400, "a start without an instance", "are hub and agent of one version?")
         async with self.desk.agent(name).starting:  # of two that start at once one comes first
             self.desk.refuse_twin(name, instance)
-            tickets = str(said.get("ticket", "")), str(said.get("next", ""))
-            await run_in_threadpool(self.enrolment.starts, name, *tickets)
-            self.desk.begins(name, instance)
+            number = tuple(n for n in list_of(said.get("number")) if isinstance(n, int) and 0 <= n < 1 << 53)
+            if len(number) != 2:
+                return no(400, "a start without a number", "are hub and agent of one version?")
+            start = Start(str(said.get("ticket", "")), str(said.get("next", "")), number)
+            await run_in_threadpool(self.enrolment.starts, name, start, certificate_of(request))
+            self.desk.begins(name, instance, _reach(said.get("reach")))
         await run_in_threadpool(self.contacts.heard, name, said.get("about"), at_once=True)
         log.info("agent %s has started", name, extra=event("agent.started", agent=name))
         return JSONResponse({"wait": WAIT})
@@ -142,7 +167,8 @@ class Hub:
         task = await self.desk.work(name, WAIT)
         if task is None:
             return Response(status_code=204)
-        if await request.is_disconnected():
+        gone = not self.desk.knows(name, str(said.get("instance", ""))) or await request.is_disconnected()
+        if gone or not await self._opens(request, name):  # since it began to wait
             self.desk.give_back(name, task)
             return Response(status_code=204)
         return Response(task.body, headers={"X-Call": str(task.number)}, media_type="application/octet-stream")
@@ -173,10 +199,40 @@ class Hub:
         return Response(status_code=204)
 
 
-_STATUS = {ChainClosed: 410, Refused: 403, Unreadable: 400, TooLarge: 413, SourceUnavailable: 503}
+def _reach(said: object) -> Reach:
+    """Where an agent says that its neighbours reach it."""
+    try:
+        found = msgspec.convert(said, Reach)
+    except msgspec.ValidationError:
+        return Reach()
+    usable = len(found.address) < 300 and found.address.startswith(("https://", "http://"))
+    return found if usable and len(found.fingerprint) in (0, 64) else Reach()
+
+
+def _wrong(certificate: Certificate | None, name: str, opens: Opens) -> tuple[str, str] | None:
+    """What is wrong with the certificate of somebody who says that this is their name."""
+    if certificate is None:
+        if opens == "either":
+            return None
+        fix = 'certificate and key in agent.toml, as files; "headwater agent join --certificate" writes them'
+        return "this hub opens for agents that show a certificate only", fix
+    if certificate.over():
+        return "the certificate's time is over", "renew it, and start the agent again"
+    if name not in certificate.names:
+        others = ", ".join(sorted(certificate.names)) or "nobody"
+        return f"the certificate names {others}, and not {name}", "take the certificate that was made for this agent"
+    return None
+
+
+_STATUS = {ChainClosed: 410, Connected: 423, Refused: 403, Unreadable: 400, TooLarge: 413, SourceUnavailable: 503}
 
 
 async def _said(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadwaterError)
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
     return no(status, error.what, error.fix)
+
+
+async def _cut(request: Request, error: Exception) -> Response:
+    """Whoever sent this has gone in the middle of it; nobody reads the answer."""
+    return Response(status_code=400)

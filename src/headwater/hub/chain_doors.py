@@ -9,22 +9,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headwater.chain.letter import Letter
+from headwater.chain.letter import LONGEST, Letter
 from headwater.chain.line import AWAY
+from headwater.chain.neighbours import encoded
 from headwater.hub.chain_records import ChainRecords
+from headwater.hub.desk import Desk
+from headwater.hub.enrolment import Enrolment
 from headwater.hub.relay import Relay
 from headwater.hub.requests import AgentHandler, Handler, Unreadable, body_of, json_of, no
+from headwater.maintenance.strategies.chain_messages import KINDS
 
-LONGEST = 64 * 1024 * 1024
-"""No letter is larger."""
 MOST_WAIT = 20.0
 
 
 class ChainDoors:
-    """`here` tells whether an agent is connected."""
+    """`desk` knows which agents are connected, and where their neighbours reach them; `enrolled`, who may be."""
 
-    def __init__(self, relay: Relay, records: ChainRecords | None, here: Callable[[str], bool]) -> None:
-        self._relay, self._records, self._here = relay, records, here
+    def __init__(self, relay: Relay, records: ChainRecords | None, desk: Desk, enrolment: Enrolment) -> None:
+        self._relay, self._records, self._desk, self._enrolment = relay, records, desk, enrolment
 
     def routes(
         self, for_agents: Callable[[AgentHandler], Handler], for_project: Callable[[Handler], Handler]
@@ -33,6 +35,8 @@ class ChainDoors:
             Route("/agents/{name}/letters", for_agents(self.leave), methods=["POST"]),
             Route("/agents/{name}/box", for_agents(self.fetch), methods=["POST"]),
             Route("/agents/{name}/chains/{chain}", for_agents(self.tell), methods=["POST"]),
+            Route("/agents/{name}/chains/{chain}/neighbours", for_agents(self.introduce), methods=["POST"]),
+            Route("/agents/{name}/chains/{chain}/direct", for_agents(self.count), methods=["POST"]),
             Route("/chains/{chain}", for_project(self.open), methods=["POST"]),
             Route("/chains/{chain}/letters", for_project(self.send), methods=["POST"]),
             Route("/chains/{chain}/box", for_project(self.receive), methods=["POST"]),
@@ -51,6 +55,29 @@ class ChainDoors:
     async def tell(self, request: Request, name: str) -> Response:
         epoch, told = self._relay.told(request.path_params["chain"], name)
         return Response(told, headers={"X-Epoch": str(epoch)}, media_type="application/octet-stream")
+
+    async def introduce(self, request: Request, name: str) -> Response:
+        """Where neighbours are, and the keys of this epoch; one that may not connect is nobody's neighbour."""
+        chain = request.path_params["chain"]
+        around = [agent for agent in self._relay.around(chain, name) if await run_in_threadpool(self._enrolled, agent)]
+        found = self._relay.neighbours(chain, name, {agent: self._desk.reach(agent) for agent in around})
+        return Response(encoded(found), media_type="application/json")
+
+    def _enrolled(self, agent: str) -> bool:
+        found = self._enrolment.lately(agent)
+        return found is not None and not found.revoked
+
+    async def count(self, request: Request, name: str) -> Response:
+        """How many letters went from this member to its neighbours directly, in a window."""
+        chain, said = request.path_params["chain"], await json_of(request)
+        letters, window = said.get("letters"), said.get("window")
+        if not isinstance(letters, dict) or not isinstance(window, int):
+            return no(400, "letters that are not counted", "are hub and agent of one version?")
+        counted = {kind: n for kind, n in letters.items() if kind in KINDS and isinstance(n, int) and 0 < n < 1 << 31}
+        late = self._relay.went(chain, _epoch(request), name, (window, counted))
+        if late and self._records is not None:
+            await run_in_threadpool(self._records.late, chain, window, counted)
+        return Response(status_code=204)
 
     # ── the warehouse ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -71,15 +98,15 @@ class ChainDoors:
         letter = await self._relay.for_warehouse(chain, epoch, await _wait(request))
         if letter is not None:
             return _told(letter)
-        away = [name for name in self._relay.agents(chain) if not self._here(name)]
+        away = [name for name in self._relay.agents(chain) if not self._desk.here(name)]
         return Response(status_code=204, headers={AWAY: ",".join(away)})
 
     async def done(self, request: Request) -> Response:
         chain, epoch, said = request.path_params["chain"], _epoch(request), await json_of(request)
-        letters = self._relay.counted(chain, epoch)
         window, members = said.get("window"), said.get("members")
         if self._records is not None and isinstance(window, int) and isinstance(members, int):
-            await run_in_threadpool(self._records.over, chain, window, members, letters)
+            counts = self._relay.counted(chain, epoch, window)
+            await run_in_threadpool(self._records.over, chain, window, members, counts)
         return Response(status_code=204)
 
 

@@ -18,7 +18,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from headwater.hub.enrolment import Refused
+from headwater.chain.neighbours import Reach
+from headwater.hub.enrolment import Connected
 from headwater.model.errors import SourceUnavailable
 
 HELD = 16
@@ -28,6 +29,7 @@ PATIENCE = 15.0
 GRACE = 10.0
 """So long a hub that has just opened waits for agents to come back."""
 _ROUND = 1.0
+NOWHERE = Reach()
 
 
 @dataclass(eq=False)
@@ -55,6 +57,7 @@ class Present:
     """An agent as it is known here."""
 
     instance: str = ""
+    reach: Reach = NOWHERE
     seen_at: float = 0.0
     waiting: asyncio.Queue[Task] = field(default_factory=asyncio.Queue)
     taken: dict[int, Task] = field(default_factory=dict)
@@ -75,21 +78,25 @@ class Desk:
     def here(self, name: str) -> bool:
         return self._now() - self.agent(name).seen_at < PATIENCE and bool(self.agent(name).instance)
 
+    def reach(self, name: str) -> Reach:
+        """Where its neighbours in chains reach it."""
+        return self.agent(name).reach
+
     # ── agents ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def refuse_twin(self, name: str, instance: str) -> None:
         """There is one agent of each name."""
         agent = self.agent(name)
         if agent.instance not in ("", instance) and self.here(name):
-            raise Refused(
+            raise Connected(
                 f"an agent called {name} is connected already",
                 "stop one of the two, or enrol this one under a name of its own",
             )
 
-    def begins(self, name: str, instance: str) -> None:
+    def begins(self, name: str, instance: str, reach: Reach = NOWHERE) -> None:
         """An agent has started."""
         agent = self.agent(name)
-        agent.instance = instance
+        agent.instance, agent.reach = instance, reach
         self._seen(agent)
 
     def knows(self, name: str, instance: str) -> bool:
@@ -106,7 +113,7 @@ class Desk:
     def leaves(self, name: str) -> None:
         """It says good-bye: nobody has to wait until it counts as gone."""
         agent = self.agent(name)
-        agent.instance, agent.seen_at = "", 0.0
+        agent.instance, agent.seen_at, agent.reach = "", 0.0, NOWHERE
         agent.arrived.clear()
 
     async def work(self, name: str, seconds: float) -> Task | None:

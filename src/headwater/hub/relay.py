@@ -2,6 +2,9 @@
 
     member ── letter ──▶ relay ──▶ the box of its receiver ◀── "is there a letter?" ── member, warehouse
 
+Members that reach each other do without: the relay introduces neighbours (`chain/neighbours`), and is told afterwards
+how many letters went directly.
+
 A box holds what its owner has not fetched, for as long as this hub is open: for a second, or while a laptop sleeps. A
 letter that is lost, with a cut line or with the hub, is sent again by whoever wrote it (`acknowledged.Post`). One that
 is in its box already is not put there twice.
@@ -12,15 +15,22 @@ Everything here happens in one event loop.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from headwater.chain.letter import Letter
+from headwater.chain.neighbours import Neighbour, Neighbours, Reach, key_of
+from headwater.hub.chain_records import Counted
 from headwater.model.errors import HeadwaterError
 
 WAREHOUSE = "warehouse"
 MOST_LETTERS, MOST_BYTES = 10_000, 256 * 1024 * 1024
 """No box holds more: the oldest letter goes, and is sent again."""
+MOST_WINDOWS = 1000
+"""Of no more windows that are under way it is counted what went directly."""
 
 
 class ChainClosed(HeadwaterError):
@@ -30,12 +40,16 @@ class ChainClosed(HeadwaterError):
 @dataclass
 class OpenChain:
     """`members` are the nodes with the names of their agents; `told` is what each is told of the epoch, unread here.
-    `counted` are the letters of each kind since it was last asked for."""
+    `counted` are the letters of each kind since it was last asked for, `direct` those that went past the relay, by
+    window; `over` is the last window that is over. `secret` is what keys of neighbours are made of."""
 
     epoch: int
     members: dict[str, str]
     told: bytes
     counted: Counter[str] = field(default_factory=Counter)
+    direct: dict[int, Counter[str]] = field(default_factory=dict)
+    over: int = -1
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
 
 @dataclass(eq=False)
@@ -84,16 +98,42 @@ class Relay:
     def told(self, chain: str, agent: str) -> tuple[int, bytes]:
         """The newest epoch of a chain, and what its members are told."""
         known = self._of(chain, None)
-        if agent not in known.members.values():
-            raise ChainClosed(f"agent {agent} is not a member of {chain}", "")
+        _node(known, chain, agent)
         return known.epoch, known.told
+
+    def around(self, chain: str, agent: str) -> list[str]:
+        """The agents of its neighbours."""
+        known = self._of(chain, None)
+        nodes = list(known.members)
+        place = nodes.index(_node(known, chain, agent))
+        return [known.members[node] for node in (*nodes[max(place - 1, 0) : place], *nodes[place + 1 : place + 2])]
+
+    def neighbours(self, chain: str, agent: str, reached: Mapping[str, Reach]) -> Neighbours:
+        """Those of its neighbours, with their keys, that are reached somewhere or write to it."""
+        known = self._of(chain, None)
+        own = _node(known, chain, agent)
+        key = partial(key_of, known.secret, chain, known.epoch)
+        found = [
+            Neighbour(node, reached[name], key((own, node)), key((node, own)))
+            for node, name in known.members.items()
+            if name in reached
+        ]
+        return Neighbours(known.epoch, own, tuple(found))
+
+    def went(self, chain: str, epoch: int, agent: str, counted: tuple[int, Mapping[str, int]]) -> bool:
+        """Letters that a member sent directly; whether their window was over before."""
+        known, (window, letters) = self._of(chain, epoch), counted
+        _node(known, chain, agent)
+        if window <= known.over:
+            return True
+        if len(known.direct) < MOST_WINDOWS:
+            known.direct.setdefault(window, Counter()).update(letters)
+        return False
 
     def from_agent(self, agent: str, letter: Letter) -> None:
         """Who wrote it is known from the door it came in by."""
         known = self._of(letter.chain, letter.epoch)
-        sender = next((node for node, name in known.members.items() if name == agent), None)
-        if sender is None:
-            raise ChainClosed(f"agent {agent} is not a member of {letter.chain}", "")
+        sender = _node(known, letter.chain, agent)
         self._deliver(known, Letter(letter.chain, letter.epoch, sender, letter.to, letter.kind, letter.body))
 
     def from_warehouse(self, letter: Letter) -> None:
@@ -117,11 +157,12 @@ class Relay:
         self._of(chain, epoch)
         return await self._next(self._box(f"{WAREHOUSE} of {chain}"), seconds)
 
-    def counted(self, chain: str, epoch: int) -> dict[str, int]:
-        """The letters of each kind since this was last asked."""
+    def counted(self, chain: str, epoch: int, window: int) -> Counted:
+        """The letters of each kind since this was last asked: a window is over."""
         known = self._of(chain, epoch)
-        found, known.counted = dict(known.counted), Counter()
-        return found
+        through, known.counted, known.over = known.counted, Counter(), window
+        done = [known.direct.pop(k) for k in list(known.direct) if k <= window]
+        return Counted(through, sum(done, Counter()))
 
     def agents(self, chain: str) -> list[str]:
         return list(self._of(chain, None).members.values())
@@ -148,3 +189,11 @@ class Relay:
         if known is None or epoch not in (None, known.epoch):
             raise ChainClosed(f"the hub knows no such epoch of {chain}", "a new one begins by itself")
         return known
+
+
+def _node(known: OpenChain, chain: str, agent: str) -> str:
+    """Which member an agent is."""
+    found = next((node for node, name in known.members.items() if name == agent), None)
+    if found is None:
+        raise ChainClosed(f"agent {agent} is not a member of {chain}", "")
+    return found

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Opens = Literal["either", "certificate"]
+"""What an agent must show: a token or a certificate, or a certificate in any case."""
 
 
 @dataclass(frozen=True)
@@ -16,3 +20,6 @@ class HubSettings:
     key: str = ""
     authority: str = ""
     """Whom those who connect from here believe in: a file; empty: those that this machine believes in."""
+    clients: str = ""
+    """Whose certificates agents may show: a file of authorities; empty: none are asked for."""
+    opens: Opens = "either"

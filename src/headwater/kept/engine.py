@@ -1,7 +1,7 @@
 """The embedded engine: one of it in a process, for what the same rows mean in every engine.
 
 To start one takes tens of milliseconds, a connection to it next to nothing; what is temporary belongs to a connection
-and goes with it.
+and goes with it. It is imported by the first who needs it: who finds rows by their values' order does without.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from headwater.kept.contract import Ints
+
+if TYPE_CHECKING:
+    import duckdb
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -28,12 +31,18 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 _started: dict[int, duckdb.DuckDBPyConnection] = {}
 _starting = threading.Lock()
 
-VERSION = duckdb.__version__
-"""Hashes are this version's own."""
+
+def version() -> str:
+    """Hashes are this version's own."""
+    import duckdb
+
+    return str(duckdb.__version__)
 
 
 def connected() -> duckdb.DuckDBPyConnection:
     """A connection of one's own, to be closed."""
+    import duckdb
+
     process = os.getpid()  # a fork begins anew: the engine's threads are not there any more
     with _starting:
         if process not in _started or not _lives(_started[process]):
@@ -51,6 +60,8 @@ def _end() -> None:
 
 def _lives(engine: duckdb.DuckDBPyConnection) -> bool:
     """After an error of its own making an engine answers nothing any more."""
+    import duckdb
+
     try:
         engine.execute("SELECT 1").fetchall()
     except duckdb.Error:

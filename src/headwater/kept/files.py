@@ -3,34 +3,38 @@
 The table itself is what is kept, and what a cut names; runs and indexes are copies on a local disk beside it, or in
 place of it where the table lies in an object store. So nothing here takes part in a commit or in recovery, old cuts
 are read as before, and a machine that has no copy makes one. Small files are indexed in memory: reading them is as fast
-as mapping them.
+as mapping them. Copies in place of an object store's files are bounded in size (`cache`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
+from headwater.kept import cache
 from headwater.kept.contract import KEY, Ints
 from headwater.kept.engine import hashes, matched, speaking
 from headwater.kept.memory import with_below
 from headwater.kept.places import values_at
 from headwater.kept.runs import Index, Indexed, Ranges, copied, indexed, indexes, mapped, opened, places_of
+from headwater.kept.standing import narrowed, places_of_value
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.storage import Storage
+
+if TYPE_CHECKING:  # where there are copies, no Parquet file is opened
+    import pyarrow.parquet as pq
 
 SMALL_ROWS = 20_000
 """A file with fewer rows is indexed in memory."""
@@ -43,6 +47,8 @@ FIRST = 16
 _RUN, _ALL = "__run", "__all"
 
 _open: OrderedDict[tuple[str, Index], Indexed] = OrderedDict()
+_used: dict[tuple[str, Index], tuple[Path, float]] = {}
+"""Of those over copies that may be removed: the run, and when this process last said that it uses it."""
 _opening = threading.Lock()
 
 
@@ -85,6 +91,20 @@ class FilesKept:
             if len(at):
                 parts.append(run.take(at, columns))
         return pa.concat_tables([pa.schema([self._schema.field(n) for n in columns]).empty_table(), *parts])
+
+    def standing(self, where: Mapping[str, object], columns: Sequence[str]) -> pa.Table:
+        """The rows of the state with these values as they stand in the files, COUNT among the columns. Values are of
+        types that have an order; one at least is not NULL."""
+        known = {n: pa.scalar(v, self._schema.field(n).type).as_py() for n, v in where.items()}
+        asked = [name for name, value in known.items() if value is not None]
+        parts = []
+        for runs in zip(*(self._runs(Index((), name)) for name in asked), strict=True):
+            found = [places_of_value(run, name, known[name]) for run, name in zip(runs, asked, strict=True)]
+            at = min(found, key=len)
+            if len(at):
+                rows = runs[0].rows.select(list(dict.fromkeys([*columns, *where, SEQ]))).take(pa.array(np.sort(at)))
+                parts.append(narrowed(rows, known))
+        return self._seen(parts, [*dict.fromkeys([*columns, *where, SEQ])]).select(columns)
 
     def first(self, by: Sequence[str], keys: pa.Table, value: str, number: Ints, last: bool = False) -> pa.Table:
         wanted, runs = self._keys(by, keys), list(self._runs(Index(tuple(by), value)))
@@ -189,13 +209,13 @@ class FilesKept:
         for path in self._paths:
             key = (self._storage.uri_of(path), index)
             with _opening:
-                found = _open.get(key)
+                found = _open.get(key) if _is_there(key) else None
             found = found or self._opened(path, index)  # perhaps by two at once: they make the same
             with _opening:
                 _open[key] = found
                 _open.move_to_end(key)
                 while len(_open) > OPEN:
-                    _open.popitem(last=False)
+                    _used.pop(_open.popitem(last=False)[0], None)
             yield found
         if self._more is not None and self._more.num_rows:
             yield indexed(self._more, index)
@@ -208,6 +228,11 @@ class FilesKept:
         found = opened(folder, name, index, lambda: self._read(file or self._parquet(path)))
         if file is not None:
             self._tidy(path)
+        if not self._storage.local:
+            cache.make_room(folder / name)
+            with _opening:
+                _let_go()
+                _used[self._storage.uri_of(path), index] = folder / name, time.monotonic()
         return found
 
     def _tidy(self, path: str) -> None:
@@ -242,6 +267,8 @@ class FilesKept:
             self._tidy(path)
 
     def _parquet(self, path: str) -> pq.ParquetFile:
+        import pyarrow.parquet as pq
+
         return pq.ParquetFile(path, filesystem=self._storage.filesystem)
 
     def _read(self, file: pq.ParquetFile) -> pa.Table:
@@ -254,8 +281,24 @@ class FilesKept:
         if self._storage.local:
             return Path(path).parent / "_kept"
         folder = self._storage.uri_of(path).rpartition("/")[0]
-        place = hashlib.sha256(folder.encode()).hexdigest()[:32]
-        return Path(tempfile.gettempdir()) / f"headwater-kept-{os.getuid()}" / place
+        return cache.folder() / hashlib.sha256(folder.encode()).hexdigest()[:32]
+
+
+def _is_there(key: tuple[str, Index]) -> bool:
+    """Whether the copies behind an open index are still on disk, as far as this is to be asked again."""
+    run, told = _used.get(key, (None, 0.0))
+    if run is None or time.monotonic() - told < cache.TOUCHED:
+        return True
+    _used[key] = run, time.monotonic()
+    return cache.still_there(run)
+
+
+def _let_go() -> None:
+    """What was removed takes room as long as somebody has it mapped."""
+    for key, (run, _) in list(_used.items()):
+        if not run.with_name(f"{run.name}.rows").exists():
+            _open.pop(key, None)
+            del _used[key]
 
 
 def _name(path: str) -> str:

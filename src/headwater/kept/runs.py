@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.kept.contract import Ints
-from headwater.kept.engine import VERSION, hashes, speaking
+from headwater.kept.engine import hashes, speaking, version
 from headwater.kept.ranks import Ranks, codes
 from headwater.model.changelog import COUNT
 
@@ -45,7 +45,7 @@ class Index:
 
     @property
     def name(self) -> str:
-        text = "\0".join([VERSION, self.order, *self.by])
+        text = "\0".join([version() if self.by else "", self.order, *self.by])  # without columns there are no hashes
         return f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.{'ranks' if self.ranked else 'index'}"
 
 
@@ -131,7 +131,10 @@ def _indexed(rows: pa.Table, entries: pa.Table) -> Indexed:
 
 def _entries(rows: pa.Table, index: Index) -> pa.Table:
     found = hashes(rows.select(index.by))
-    if index.order:
+    if index.order and not index.by:
+        there = len(rows) - rows.column(index.order).null_count  # NULLs stand last
+        places = pc.sort_indices(rows.column(index.order)).to_numpy()[:there]
+    elif index.order:
         order = pa.table({_HASH: found, _ROW: rows.column(index.order)})
         places = pc.sort_indices(order, sort_keys=[(_HASH, "ascending"), (_ROW, "ascending")]).to_numpy()
         there = pc.is_valid(rows.column(index.order)).to_numpy()

@@ -3,6 +3,8 @@
 An experiment returns *findings*: a table (the CSV), panels (the plot) and claims, the paper's sentences each beside
 what was measured. Where a claim does not hold here, `why` says why; nothing is tuned until it fits.
 
+Where a measurement has confidence intervals, a claim may be *undecided*: they allow for both.
+
 A claim is *confirmed* only if it could have failed. One that follows from how the lab is built is an *identity*: the
 simulator charges the very formula, the load is defined by what is to be shown, two algorithms are the same code, or it
 is arithmetic. No seed and no world can make it false. Identities are shown, and counted apart.
@@ -44,6 +46,8 @@ class Panel:
     x: str = ""
     y: str = ""
     series: Mapping[str, Sequence[tuple[Any, float]]] = field(default_factory=dict)
+    spread: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Of lines: how far the confidence interval of each point reaches up and down."""
     kind: Kind = "lines"
     cells: Sequence[Sequence[str]] = ()
     log_y: bool = False
@@ -67,6 +71,8 @@ class Claim:
     holds: bool
     why: str = ""
     kind: ClaimKind = ClaimKind.MEASURED
+    undecided: bool = False
+    """It does not hold, nor does it fail: the confidence intervals do not tell."""
 
     @property
     def confirmed(self) -> bool:

@@ -27,7 +27,7 @@ from headwater.model.names import TableName
 from headwater.model.schema import TableSchema
 
 FOUND = 7
-"""To find a row by its key costs about as much as reading this many rows (`runtime.compute.tasks.ASK_COST`)."""
+"""To find a row by its key costs about as much as reading this many rows (`runtime.compute.asking.ASK_COST`)."""
 WORTH = 20_000
 """So many rows at least must be saved."""
 

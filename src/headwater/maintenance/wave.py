@@ -13,8 +13,9 @@ same formula.
 Pure: a generator that yields `Ask` and is sent the answer. It neither knows the content of V nor other batches, so any
 number of waves may be under way at once.
 
-Where a view counts on parents that only grow (`keeping/relying`), their terms are ∅: they are left out, and the others
-meet them as they are after s.
+Where a view counts on parents that only grow (`keeping/relying`), their terms are ∅; where it counts on tables that
+only shrink, their terms are rows of the view itself (`taking_out`). Both are left out here, and the others meet such
+tables as they are after s.
 
 Invariant: after each step, the partial of origin i holds, for every s of the batch, ΔTi(s) joined with exactly those
 states of the visited occurrences that the formula names.
@@ -64,8 +65,7 @@ Wave = Generator[Ask, pa.Table, pa.Table]
 def wave(view: ViewDefinition, journal: Journal, part: Journal, slices: Slices = WHOLE) -> Wave:
     """The core's changelog caused by the changes in `part`, a subset of the batch's `journal`. Rows are matched in
     `slices`; questions are asked once, whatever the slices."""
-    met_later = view.parents_relied_on
-    partials = {i: _origin(o, part) for i, o in enumerate(view.occurrences) if i not in met_later}
+    partials = {i: _origin(o, part) for i, o in enumerate(view.occurrences) if i not in view.met_after}
     for step, needed in zip(steps(view), _needed_after(view), strict=True):
         origins = [i for i in sorted(partials) if i in step.origins and partials[i].num_rows]
         if origins:
@@ -117,12 +117,12 @@ class _Step:
         answer = yield Ask(question, sum(partials[i].num_rows for i in origins))
         versions = _versions(target, answer, ordinals, changes, changed)
         for i, number in zip(origins, numbers, strict=True):
-            # T1 … T(i−1) are met as after s, T(i+1) … Tn as before s. A parent whose own changes meet nothing comes
-            # first in that order, wherever it stands: it is met as after s.
-            parent = step.target in self.view.parents_relied_on
-            if parent:
+            # T1 … T(i−1) are met as after s, T(i+1) … Tn as before s. A table that has no term here comes first in that
+            # order, wherever it stands: it is met as after s.
+            if step.target in self.view.parents_relied_on:
                 self._check_found(partials[i], number, versions)
-            partials[i] = self._matched(partials[i], number, versions, 1 if parent or step.target < i else 0)
+            after = step.target < i or step.target in self.view.met_after
+            partials[i] = self._matched(partials[i], number, versions, 1 if after else 0)
 
     def _check_found(self, partial: pa.Table, number: Ints, versions: _Versions) -> None:
         """That every row finds its one parent, as the view counts on it (`keeping/relying`). A row that refers to

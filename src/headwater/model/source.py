@@ -75,7 +75,7 @@ CHAINED = "chained"
 """The option that says that a source is part of chains, and of nothing else."""
 
 CHANGES = "changes:"
-"""The options that say, after the name of a table, how it changes if not in every way: "never", "inserts"."""
+"""The options that say, after the name of a table, how it changes if not in every way: "never", "inserts" …"""
 
 CAPTURE = "capture"
 """The option that says how changes are seen: "triggers", "log", or "auto"."""

@@ -14,6 +14,8 @@ LOOK_SECONDS = 0.1
 """How often those who watch are looked for news for."""
 GLANCE_SECONDS = 0.02
 """How often they are looked for a new cut for, which costs next to nothing."""
+TROUBLE_SECONDS = 1.0
+"""How often something is looked for that could not be read."""
 BEAT_SECONDS = 10.0
 """A quiet stream says at least so often that it is there."""
 STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}

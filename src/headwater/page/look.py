@@ -2,6 +2,9 @@
 
 It is shared by all who look at the page. Files that never change (a view's definition, a verdict) are read once; what
 changes is looked at no more often than every `FRESH_SECONDS`, and a cut is decoded only when there is a new one.
+
+Invariant: a warehouse that was there and is not any more is an error, never an empty one; and nothing that was
+remembered of one is told of another that was put in its place.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.model.errors import HistoryGone
+from headwater.model.errors import HistoryGone, WarehouseError
 from headwater.model.names import SourceName, ViewName
 from headwater.runtime.project.about import About, read_about
 from headwater.runtime.project.project import Project
 from headwater.runtime.report import FILE, parse_report
-from headwater.warehouse.cuts import Cut, Moment
+from headwater.warehouse.cuts import Cut, CutLog, Moment
+from headwater.warehouse.format import identity_of
 from headwater.warehouse.lease import Record
 from headwater.warehouse.lock import holder
 from headwater.warehouse.verdicts import Verdict, VerdictLog
@@ -64,6 +68,9 @@ class Look:
 
     def __init__(self, project: Project) -> None:
         self.project = project
+        self.life = 0
+        """Of which warehouse: one more whenever another was found in its place."""
+        self._identity = identity_of(project.storage)
         self._lock = threading.Lock()
         self._verdicts = VerdictLog(project.storage)
         self._abouts: dict[str, About | None] = {}
@@ -104,10 +111,26 @@ class Look:
 
     def _cut(self, before: Now | None) -> Cut:
         """The newest one. What a glance does not see, a log that was tidied, is seen some seconds later."""
-        if before is None or not before.cut.number or time.monotonic() - self._whole > SAME_SECONDS:
-            self._whole = time.monotonic()
-            return self.project.cut(create=True)
-        return self.project.cuts.glance()
+        if before is not None and before.cut.number and time.monotonic() - self._whole <= SAME_SECONDS:
+            return self.project.cuts.glance()
+        self._whole = 0.0
+        self._check_same(before)
+        cut = self.project.cut(create=True)
+        self._whole = time.monotonic()
+        return cut
+
+    def _check_same(self, before: Now | None) -> None:
+        found = identity_of(self.project.storage)
+        if not found and before is not None and before.cut.number:
+            url = self.project.storage.url
+            raise WarehouseError(
+                f"the warehouse at {url} is gone", "put it back; 'headwater run' would begin a new one"
+            )
+        if self._identity and found and found != self._identity:
+            self.project.cuts = CutLog(self.project.storage)
+            self._verdicts, self._abouts, self._now = VerdictLog(self.project.storage), {}, None
+            self.life += 1
+        self._identity = found or self._identity
 
     def _about(self, folder: str) -> About | None:
         if folder not in self._abouts:

@@ -24,7 +24,12 @@ from headwater.warehouse.delta import open_table
 from headwater.warehouse.duck import LOCKED, fold_sql, log_files
 from headwater.warehouse.reading import Pinned, identifier
 
-_BEFORE = ("SET temp_directory = ''", "SET threads = 2", "SET preserve_insertion_order = true")
+_BEFORE = (
+    "SET temp_directory = ''",
+    "SET threads = 2",
+    "SET preserve_insertion_order = true",
+    "SET enable_progress_bar = false",  # it would be written to the terminal, or to a pipe that nobody reads
+)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -35,11 +35,12 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from headwater.model.errors import HeadwaterError, UnknownName, UsageError
+from headwater.model.errors import HeadwaterError, UsageError
 from headwater.model.names import ViewName
 from headwater.page import cells, lab
-from headwater.page.answers import BEAT_SECONDS, GLANCE_SECONDS, LOOK_SECONDS, STREAM, answer, event
+from headwater.page.answers import BEAT_SECONDS, GLANCE_SECONDS, LOOK_SECONDS, STREAM, TROUBLE_SECONDS, answer, event
 from headwater.page.detail import Sizes, detail
+from headwater.page.failing import Explained, sentences
 from headwater.page.freshness import Past, of_view
 from headwater.page.guard import Door, Guard
 from headwater.page.look import Look, Now, maintained
@@ -54,11 +55,8 @@ from headwater.page.trust import trust
 from headwater.page.work import Worker, commands
 from headwater.page.working import Working
 from headwater.runtime.project.project import Project
-from headwater.runtime.project.secrets import without_secrets
 from headwater.runtime.reading.changes import Change, change_json, check_after, stretch
 from headwater.runtime.reading.mentions import occurring
-
-log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
 DOWNLOAD_ROWS = 1_000_000
@@ -95,9 +93,18 @@ def application(
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, door=Door(token))],
-        exception_handlers={HeadwaterError: _explained, Exception: _unexpected},
+        middleware=[Middleware(Guard, door=Door(token)), Middleware(Explained)],
     )
+
+
+class _Remembered:
+    """What is remembered of one warehouse."""
+
+    def __init__(self, look: Look) -> None:
+        self.life = look.life
+        self.sizes, self.past, self.moments = Sizes(look.project.storage), Past(look), Moments()
+        self.stored = StoredBytes(look.project.storage)
+        self.made: tuple[Now, dict[str, Any]] | None = None
 
 
 class _Page:
@@ -108,10 +115,14 @@ class _Page:
         self._folders = (project.config.folder, Path.cwd())
         self._look = Look(project)
         self.working = Working(work, self._look, has_token, closing)
-        self._sizes, self._past = Sizes(project.storage), Past(self._look)
-        self._moments = Moments()
-        self._made: tuple[Now, dict[str, Any]] | None = None
-        self._stored, self._limits = StoredBytes(project.storage), Limits()
+        self._remembered = _Remembered(self._look)
+        self._limits = Limits()
+
+    @property
+    def _known(self) -> _Remembered:
+        if self._remembered.life != self._look.life:
+            self._remembered = _Remembered(self._look)
+        return self._remembered
 
     async def index(self, request: Request) -> Response:
         return FileResponse(STATIC / "index.html")
@@ -121,7 +132,7 @@ class _Page:
 
     async def view(self, request: Request) -> Response:
         name = request.path_params["name"]
-        return await _answer(lambda: detail(self._look, self._sizes, name))
+        return await _answer(lambda: detail(self._look, self._known.sizes, name))
 
     async def painting(self, request: Request) -> Response:
         return await _answer(lambda: painting(self._look.now()))
@@ -135,7 +146,7 @@ class _Page:
 
     async def freshness(self, request: Request) -> Response:
         view = request.query_params.get("view") or None
-        return await _answer(lambda: of_view(self._look, self._past, view))
+        return await _answer(lambda: of_view(self._look, self._known.past, view))
 
     async def moment(self, request: Request) -> Response:
         view, at = request.query_params.get("view") or None, request.query_params.get("at")
@@ -148,7 +159,7 @@ class _Page:
         def reads(name: str) -> Collection[str]:
             return now.reads(ViewName(name))[1] if name in now.cut.views else ()
 
-        return await _answer(lambda: moment(self._moments.all(now), view, when, reads))
+        return await _answer(lambda: moment(self._known.moments.all(now), view, when, reads))
 
     async def trust(self, request: Request) -> Response:
         return await _answer(lambda: trust(self._look.now()))
@@ -167,7 +178,7 @@ class _Page:
 
     async def metrics(self, request: Request) -> Response:
         config = self._look.project.config
-        text = await anyio.to_thread.run_sync(lambda: exposition(self._look.now, config, self._stored))
+        text = await anyio.to_thread.run_sync(lambda: exposition(self._look.now, config, self._known.stored))
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
     async def query(self, request: Request) -> Response:
@@ -193,21 +204,32 @@ class _Page:
 
     def _overview(self) -> dict[str, Any]:
         """Made once for every look, however many watch."""
-        now = self._look.now()
-        if self._made is None or self._made[0] is not now:
-            self._moments.hear(now)
-            self._made = (now, overview(now, self._look.project.config))
-        return self._made[1]
+        now, known = self._look.now(), self._known
+        if known.made is None or known.made[0] is not now:
+            known.moments.hear(now)
+            known.made = (now, overview(now, self._look.project.config))
+        return known.made[1]
 
     async def events(self, request: Request) -> Response:
         async def told() -> AsyncIterator[bytes]:
             known: dict[str, Any] = {}
+            trouble: Exception | None = None
             quiet = 0.0
             while not self._closing.is_set():
-                found = await anyio.to_thread.run_sync(self._overview)
+                try:
+                    found = await anyio.to_thread.run_sync(self._overview)
+                except Exception as error:  # those who watch are told, and that it is over
+                    if str(error) != str(trouble) or quiet >= BEAT_SECONDS:
+                        yield event("trouble", sentences(error))
+                        quiet = 0.0
+                    known, trouble = {}, error
+                    await asyncio.sleep(TROUBLE_SECONDS)
+                    quiet += TROUBLE_SECONDS
+                    continue
+                trouble = None
                 changed = found if not known else patch(known, found) if found is not known else {}
                 if changed:
-                    yield event("patch" if known else "whole", {**changed, "now": self._look.now().at})
+                    yield event("patch" if known else "whole", {**changed, "now": time.time()})
                     quiet = 0.0
                 elif quiet >= BEAT_SECONDS:
                     yield b": still here\n\n"
@@ -287,15 +309,3 @@ def _csv(rows: pa.Table) -> bytes:
     writer.writerow([column["name"] for column in found["columns"]])
     writer.writerows(found["rows"])
     return out.getvalue().encode()
-
-
-async def _explained(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HeadwaterError)
-    status = 404 if isinstance(error, UnknownName) else 400 if isinstance(error, UsageError) else 503
-    return answer({"error": without_secrets(error.what), "fix": without_secrets(error.fix)}, status)
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
-    log.error("unexpected", exc_info=error)
-    what = {"error": f"unexpected {type(error).__name__}", "fix": "the log of 'headwater ui --log FILE' says more"}
-    return answer(what, 500)

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from headwater.model.consistency import promise_of
 from headwater.page.look import Now
 from headwater.runtime.project.secrets import without_secrets
 from headwater.warehouse.verdicts import Verdict
 
-PROMISES = {
-    "complete": "every source transaction is a state of the view, in order, and stays readable",
-    "strong": "states are real and in order; a batch is one state",
-    "periodic": "recomputed on a schedule: real states, in order",
-    "convergent": "right when things settle; batches become visible as they finish",
-}
 SHOWN = 60
 """So many verdicts of a view are shown."""
 
@@ -28,7 +23,7 @@ def trust(now: Now) -> dict[str, Any]:
             "name": name,
             "level": state.level,
             "every": state.every,
-            "promise": PROMISES.get(state.level, ""),
+            "promise": promise_of(state.level),
             "seq": state.seq,
             "gaps": [list(gap) for gap in state.gaps],
             "verdicts": [verdict_json(v) for v in history.get(name, [])[-SHOWN:]],

@@ -55,7 +55,8 @@ from headwater.runtime.project.config import Config
 from headwater.runtime.project.plan import PlanView, ViewPlan
 from headwater.runtime.report import Report
 from headwater.runtime.scheduling.families import Family
-from headwater.runtime.scheduling.managers import Failed, Finished, Joining, Limits, Managers
+from headwater.runtime.scheduling.manager import Failed, Finished
+from headwater.runtime.scheduling.managers import Joining, Limits, Managers
 from headwater.runtime.scheduling.merging import Merging
 from headwater.runtime.scheduling.pacing import Pace, Pacing
 from headwater.runtime.scheduling.relevance import Relevance

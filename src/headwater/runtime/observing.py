@@ -13,7 +13,7 @@ from headwater.runtime.commit.ledger import Ledger
 from headwater.runtime.intake.integration import Integration
 from headwater.runtime.intake.pollers import Poller, Pollers
 from headwater.runtime.progress import Meter
-from headwater.runtime.scheduling.managers import ViewManager
+from headwater.runtime.scheduling.manager import ViewManager
 from headwater.runtime.scheduling.merging import Group
 from headwater.runtime.scheduling.schedule import Schedule
 from headwater.runtime.snapshot import ChangeNow, GroupNow, ManagerNow, RowNow, RunSnapshot, SourceNow, ViewNow

@@ -22,10 +22,11 @@ MOST_COLUMNS = 1_600
 
 @dataclass(frozen=True)
 class Limits:
-    """What one statement may take; no rows: any number."""
+    """What one statement may take (no rows: any number), and how many clients there may be at once."""
 
     rows: int = 0
     seconds: float = 300.0
+    connections: int = 100
 
 
 class Answer:

@@ -136,6 +136,13 @@ TABLES = {"pg_catalog": _declared(_PG), "information_schema": _declared(_INFO)}
 _BARE = "regexp_replace(replace(x, '\"', ''), '^(public|pg_catalog)[.]', '')"
 
 
+_PARTS = (
+    'list_transform(regexp_extract_all(x, \'"(?:[^"]|"")*"|[^.]+\'), lambda p: CASE WHEN p[1] = \'"\''
+    " THEN replace(p[2:-2], '\"\"', '\"') ELSE lower(trim(p)) END)"
+)
+"""The parts of a name as it is written, quoted or not."""
+
+
 def _found(what: str, table: str, by: str, value: str = "x") -> str:
     """What a table says of an argument. The columns are renamed: an argument is put in as it was written, and its own
     names must not mean these."""
@@ -186,6 +193,7 @@ FUNCTIONS: Mapping[str, Sequence[str]] = {
     "shobj_description": ["(x, c) AS CAST(NULL AS VARCHAR)"],
     "quote_ident": ["(x) AS CASE WHEN regexp_full_match(x, '[a-z_][a-z0-9_$]*') THEN x"
                     " ELSE '\"' || replace(x, '\"', '\"\"') || '\"' END"],
+    "parse_ident": [f"(x) AS {_PARTS}", f"(x, s) AS {_PARTS}"],
     "current_setting": [f"(x) AS {_found('setting', 'pg_settings', 'name')}",
                         f"(x, m) AS {_found('setting', 'pg_settings', 'name')}"],
     "set_config": ["(n, v, l) AS v"],

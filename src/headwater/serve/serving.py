@@ -96,9 +96,8 @@ def serve(
     """Serve until Ctrl-C or SIGTERM; `ready` is told the address."""
     said = serve_settings(project.config)
     password, made_up = password_for(where.host, said, file, environment)
-    terms = Terms(
-        Account.of(said.user, password), Limits(said.rows, said.seconds), said.connections, _tls(said, project.config)
-    )
+    limits = Limits(said.rows, said.seconds, said.connections)
+    terms = Terms(Account.of(said.user, password), limits, said.connections, _tls(said, project.config))
     listening, states = listen(where.host, where.port), States(project, said.memory)
     flight = _flight(where, states, terms, _files(said, project.config)) if where.flight is not None else None
     server = Server(listening, states, terms)

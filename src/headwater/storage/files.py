@@ -16,14 +16,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from headwater.model.errors import HeadwaterError, WarehouseError
-from headwater.storage.object_store import ObjectStore, arrow_filesystem, settings
+
+if TYPE_CHECKING:  # the object store's library is loaded by who has a warehouse there
+    from headwater.storage.object_store import ObjectStore
 
 
 class Lease(Protocol):
@@ -49,6 +51,8 @@ class Storage:
             self._fs: pafs.FileSystem = pafs.LocalFileSystem()
             self.url = self._root
         else:
+            from headwater.storage.object_store import arrow_filesystem
+
             self._fs, self._root = arrow_filesystem(self.url)
 
     def __reduce__(self) -> tuple[type[Storage], tuple[str]]:
@@ -73,13 +77,19 @@ class Storage:
     @cached_property
     def objects(self) -> ObjectStore:
         """The object store itself, for those who need its conditional puts."""
+        from headwater.storage.object_store import ObjectStore
+
         assert not self.local
         return ObjectStore(self.url)
 
     @cached_property
     def delta_options(self) -> dict[str, str]:
         """What deltalake must know to reach this place."""
-        return {} if self.local else settings(self.url)
+        if self.local:
+            return {}
+        from headwater.storage.object_store import settings
+
+        return settings(self.url)
 
     def fence(self) -> int:
         """The number of the lease under which is written here, 0 if none was taken. LeaseLost if it is over."""

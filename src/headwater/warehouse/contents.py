@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from headwater.model.changelog import COUNT, SEQ
 from headwater.storage import Storage
-from headwater.warehouse.delta import open_table
+from headwater.warehouse.delta_log import version_of
 
 if TYPE_CHECKING:
     from headwater.kept.files import FilesKept
@@ -116,9 +116,9 @@ class Shelf:
         return sum(made.small.num_rows + made.back.num_rows for made in self._versions.values())
 
     def _read(self, folder: str, version: int) -> Contents:
-        table = open_table(self._storage, folder, version)
-        schema = pa.schema(table.schema().to_arrow())
-        paths = [self._storage.path(f"{folder}/{uri.rsplit('/', 1)[1]}") for uri in table.file_uris()]
+        table = version_of(self._storage, folder, version)
+        schema = table.schema
+        paths = [self._storage.path(f"{folder}/{name}") for name in table.files]
         files = tuple(self._file(path, schema) for path in paths)
         large = [file for file in files if file.small is None]
         return Contents(

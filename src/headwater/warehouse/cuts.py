@@ -21,11 +21,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
-from deltalake.exceptions import DeltaError
 
 from headwater.model.consistency import Level
 from headwater.model.errors import LeaseLost, UnknownName, WarehouseError
@@ -34,11 +32,17 @@ from headwater.storage import Storage
 from headwater.storage.files import explained
 from headwater.storage.records import decode, encode
 from headwater.warehouse.delta import committed, fence_of, is_table, mark, only_next, open_table
+from headwater.warehouse.delta_log import checkpoint_of, commit_name
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 FOLDER = "cuts"
 _METADATA = "headwater.cut"
 _SETTINGS = {"delta.checkpointInterval": "50", "delta.logRetentionDuration": "interval 1 days"}
 _TRIES = 5
+_BACK = 10
+"""So many commits are looked through for the newest record; those that have none only tidied up."""
 _SCHEMA = pa.schema(
     [("cut", pa.int64()), ("seq", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("record", pa.string())]
 )
@@ -144,11 +148,6 @@ class _Known:
     fence: int
 
 
-def _commit(version: int) -> str:
-    """The file that makes a version of the log."""
-    return f"{FOLDER}/_delta_log/{version:020}.json"
-
-
 def _told(commit: bytes) -> Cut | None:
     """The cut that a commit made visible; None if it only tidied up."""
     for line in commit.splitlines():
@@ -169,7 +168,12 @@ class CutLog:
         """The version that was last seen, and the newest cut at it."""
 
     def newest(self) -> Cut:
-        """The newest cut; cut 0 before anything was maintained."""
+        """The newest cut; cut 0 before anything was maintained. The first look of a process is at the log's own files,
+        where they say it: most processes look once."""
+        if self._delta is None and self._glanced is None and self._storage.local:
+            self._glanced = self._first_look()
+            if self._glanced is not None:
+                return self._glanced[1]
         table = self._table()
         if table is None:
             return Cut()
@@ -183,24 +187,44 @@ class CutLog:
         warehouse is a folder. A log that was tidied meanwhile is only seen by `newest`, so ask that now and then."""
         if self._glanced is None or not self._storage.local:
             return self.newest()
-        version, cut = self._glanced
-        while (text := self._storage.get(_commit(version + 1))) is not None:
+        return self._further(*self._glanced)
+
+    def _further(self, version: int, cut: Cut) -> Cut:
+        while (text := self._storage.get(commit_name(FOLDER, version + 1))) is not None:
             version, cut = version + 1, _told(text) or cut
         self._glanced = (version, cut)
         return cut
+
+    def _first_look(self) -> tuple[int, Cut] | None:
+        newest = checkpoint_of(self._storage, FOLDER)
+        while self._there(newest + 1):
+            newest += 1
+        for version in range(newest, max(-1, newest - _BACK), -1):
+            text = self._storage.get(commit_name(FOLDER, version))
+            cut = None if text is None else _told(text)
+            if cut is not None:
+                return newest, cut
+        return None
 
     def moved(self) -> bool:
         """Whether there is something newer than what was last seen: one look for a file, where that is cheap. False
         where it is not known."""
         known = self._glanced
-        return known is not None and self._storage.local and os.path.exists(self._storage.path(_commit(known[0] + 1)))
+        return (
+            known is not None
+            and self._storage.local
+            and os.path.exists(self._storage.path(commit_name(FOLDER, known[0] + 1)))
+        )
 
     def unchanged(self) -> bool:
         """Whether it can be seen, without reading, that nothing was appended since the last look. In a folder it can,
         as long as the log after that look is not old enough to be cleaned up."""
         if self._known is None or not self._storage.local:
             return False
-        return not os.path.exists(self._storage.path(_commit(self._known.version + 1)))
+        return not self._there(self._known.version + 1)
+
+    def _there(self, version: int) -> bool:
+        return os.path.exists(self._storage.path(commit_name(FOLDER, version)))
 
     def fence(self) -> int:
         """The highest number of a lease seen here."""
@@ -229,6 +253,8 @@ class CutLog:
         must follow the newest one's. Returns the last."""
         fence, table = self._storage.fence(), self._table() or self._create()
         cuts = tuple(replace(cut, at=time.time(), fence=fence) for cut in cuts)
+        from deltalake import write_deltalake
+
         first, cut = cuts[0], cuts[-1]
         text = encode(cut).decode()
         rows = pa.Table.from_pylist([_row(one) for one in cuts], schema=_SCHEMA)
@@ -274,7 +300,7 @@ class CutLog:
         )
 
     def _newest_in(self, table: DeltaTable) -> Cut:
-        for commit in table.history(10):
+        for commit in table.history(_BACK):
             if _METADATA in commit:
                 return read_cut(commit[_METADATA])
         found = self._query("SELECT record FROM cuts ORDER BY cut DESC LIMIT 1")
@@ -323,6 +349,8 @@ class CutLog:
             return []
         if self._glanced is not None and self._glanced[0] > table.version():
             table.update_incremental()  # a glance reads past it
+        from deltalake import QueryBuilder
+
         answer = QueryBuilder().register("cuts", table).execute(sql).read_all()
         rows: list[dict[str, Any]] = pa.table(answer).to_pylist()
         return rows
@@ -333,6 +361,9 @@ class CutLog:
         return self._delta
 
     def _create(self) -> DeltaTable:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
         uri, options = self._storage.uri(FOLDER), self._storage.delta_options
         with explained(self._storage.url):
             try:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError
 
 from headwater.storage import Storage
+
+if TYPE_CHECKING:  # it takes longer to load than a lookup takes, and who only reads may do without (`delta_log`)
+    from deltalake import CommitProperties, DeltaTable
 
 _FENCE = "headwater.fence"
 
 
 def open_table(storage: Storage, folder: str, version: int | None = None) -> DeltaTable:
+    from deltalake import DeltaTable
+
     return DeltaTable(storage.uri(folder), version=version, storage_options=storage.delta_options)
 
 
 def is_table(storage: Storage, folder: str) -> bool:
+    from deltalake import DeltaTable
+
     return bool(DeltaTable.is_deltatable(storage.uri(folder), storage_options=storage.delta_options))
 
 
@@ -31,6 +36,8 @@ def table_bytes(storage: Storage, folder: str) -> int:
 def only_next(fence: int, **metadata: Any) -> CommitProperties:
     """Commit as the version after the one that was read, under this lease, or not at all: deltalake would otherwise put
     an append after whatever came between. A conflict is a CommitFailedError."""
+    from deltalake import CommitProperties, Transaction
+
     transactions = [Transaction(_FENCE, fence)] if fence else []
     return CommitProperties(custom_metadata=metadata or None, max_commit_retries=0, app_transactions=transactions)
 
@@ -42,6 +49,8 @@ def fence_of(table: DeltaTable) -> int:
 
 def committed(table: DeltaTable, commit: Callable[[], object]) -> bool:
     """Try a commit that is `only_next`; False if another came between, which the table shows from then on."""
+    from deltalake.exceptions import CommitFailedError
+
     before = table.version()
     try:
         commit()

@@ -2,7 +2,8 @@
 
 Large files are asked through the indexes that lie beside them (`kept`), small ones are in memory. What is found is
 folded by counting. A view is looked up by some columns from the third time on that it is asked by them: the first two
-are answered by reading it, so that a question nobody repeats makes no index.
+are answered by reading it, so that a question nobody repeats makes no index. Of one that is read whole a second time,
+copies are made: a reader that comes again comes for all of it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,12 +19,11 @@ import pyarrow.compute as pc
 from headwater.kept.engine import can_hash, hash_of
 from headwater.model.changelog import COUNT, SEQ
 from headwater.warehouse.contents import Contents
+from headwater.warehouse.folding import one_by_one
 
 log = logging.getLogger(__name__)
 
-_Row = tuple[object, ...]
-
-OFTEN = 3
+OFTEN, AGAIN = 3, 2
 MOST_FOUND = 5_000
 """A key with more entries is none; such a question is answered by reading the view."""
 MOST_INDEXED = 10_000_000
@@ -38,18 +38,18 @@ class Lookups:
         self._asked = Counter[tuple[str, tuple[str, ...]]]()
         self._indexed = set[tuple[tuple[str, ...], tuple[str, ...]]]()
 
-    def often(self, folder: str, by: tuple[str, ...]) -> bool:
+    def often(self, folder: str, by: tuple[str, ...], times: int = OFTEN) -> bool:
         """Counts a question, and says whether it is one that comes again."""
         with self._lock:
             self._asked[folder, by] += 1
-            return self._asked[folder, by] >= OFTEN
+            return self._asked[folder, by] >= times
 
     def whole(self, folder: str, contents: Contents) -> None:
-        """A view is read whole. From the third time on, copies of its large files are made meanwhile that need no
+        """A view is read whole. From the second time on, copies of its large files are made meanwhile that need no
         decoding."""
         made = (tuple(contents.large_paths()), ())
         rows = sum(file.rows for file in contents.files)
-        if not made[0] or made in self._indexed or rows > MOST_INDEXED or not self.often(folder, ()):
+        if not made[0] or made in self._indexed or rows > MOST_INDEXED or not self.often(folder, (), AGAIN):
             return
         self._indexed.add(made)
         threading.Thread(target=self._copy, args=[contents], name="headwater-copy", daemon=True).start()
@@ -77,7 +77,7 @@ class Lookups:
         wanted = pc.less_equal(rows.column(SEQ), seq)
         for name, value in where.items():
             wanted = pc.and_(wanted, pc.equal(rows.column(name), pa.scalar(value, kinds[name])))
-        return _folded(rows.filter(wanted).select([*columns, COUNT]))
+        return one_by_one(rows.filter(wanted).select([*columns, COUNT]))
 
     def _large(
         self, contents: Contents, where: Mapping[str, object], kinds: Mapping[str, pa.DataType], read: list[str]
@@ -99,31 +99,3 @@ class Lookups:
             return found
         finally:
             self._indexing.release()
-
-
-def _folded(rows: pa.Table) -> pa.Table:
-    """Each row as often as its counts say together."""
-    counts = rows.column(COUNT).to_pylist()
-    shown = rows.drop_columns([COUNT])
-    if all(count == 1 for count in counts):
-        return shown
-    places, totals = dict[_Row, int](), Counter[_Row]()
-    for at, (row, count) in enumerate(zip(_comparable_rows(shown), counts, strict=True)):
-        places.setdefault(row, at)
-        totals[row] += count
-    return shown.take(pa.array([places[row] for row, count in totals.items() for _ in range(count)], pa.int64()))
-
-
-def _comparable_rows(rows: pa.Table) -> Iterator[_Row]:
-    """Rows as values that can be counted: NaN equals itself; lists and the like by what they look like."""
-    made = [[_comparable(value) for value in column.to_pylist()] for column in rows.columns]
-    return zip(*made, strict=True) if made else iter([()] * rows.num_rows)
-
-
-_NAN = object()
-
-
-def _comparable(value: object) -> object:
-    if isinstance(value, float):
-        return _NAN if value != value else value
-    return repr(value) if isinstance(value, (list, dict)) else value

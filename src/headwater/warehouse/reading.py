@@ -11,18 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import QueryBuilder
 
-from headwater.model.changelog import COUNT, SEQ, visible
+from headwater.model.changelog import COUNT, SEQ
 from headwater.model.errors import UsageError
 from headwater.model.names import Seq, ViewName
 from headwater.storage import Storage
-from headwater.warehouse.contents import Shelf
 from headwater.warehouse.delta import open_table
-from headwater.warehouse.state import State
+from headwater.warehouse.delta_log import version_of
+from headwater.warehouse.folding import as_counted
+
+if TYPE_CHECKING:
+    from headwater.warehouse.contents import Shelf
 
 Order = tuple[tuple[str, bool, bool], ...]
 """(column, descending, NULLs first) each."""
@@ -43,6 +46,8 @@ class Pinned:
 
 def scan_view(shelf: Shelf, view: Pinned) -> pa.RecordBatchReader:
     """The rows of one view, duplicates repeated, in no particular order, as they are read."""
+    from headwater.warehouse.state import State  # who looks one row up scans nothing
+
     contents = shelf.contents(view.folder, view.version)
     state = State(contents.schema, int(view.seq), lambda: contents)
     names = state.schema.names
@@ -78,27 +83,35 @@ def _arrow_sorts(kind: pa.DataType, down: bool, nulls_first: bool) -> bool:
 
 
 def columns_of(storage: Storage, view: Pinned) -> pa.Schema:
-    schema = pa.schema(open_table(storage, view.folder, view.version).schema().to_arrow())
+    schema = version_of(storage, view.folder, view.version).schema
     return pa.schema([f for f in schema if f.name not in (COUNT, SEQ)])
 
 
 def find_rows(storage: Storage, view: Pinned, where: Mapping[str, object], limit: int | None = None) -> pa.Table:
     """Those rows whose columns have these values, in the same order. They are looked up, not looked for: the first time
     that a large view is asked by some columns, an index of it is made."""
-    from headwater.kept.files import FilesKept  # an engine of its own is started only where rows are looked up
+    from headwater.kept.files import FilesKept  # what is kept beside a view is loaded by who looks rows up
+    from headwater.kept.standing import can_order
 
-    table = open_table(storage, view.folder, view.version)
-    schema = pa.schema(table.schema().to_arrow())
-    keys = pa.table({name: pa.array([value], schema.field(name).type) for name, value in where.items()})
-    paths = [storage.path(f"{view.folder}/{uri.rsplit('/', 1)[1]}") for uri in table.file_uris()]
-    rows = visible(FilesKept(storage, schema, paths, int(view.seq)).found(list(where), keys))
-    return in_order(rows, view.order, limit)
+    table = version_of(storage, view.folder, view.version)
+    shown = [name for name in table.schema.names if name not in (COUNT, SEQ)]
+    paths = [storage.path(f"{view.folder}/{name}") for name in table.files]
+    kept = FilesKept(storage, table.schema, paths, int(view.seq))
+    ordered = all(can_order(table.schema.field(name).type) for name in where)
+    if ordered and any(value is not None for value in where.values()):
+        rows = kept.standing(where, [*shown, COUNT])
+    else:
+        keys = pa.table({n: pa.array([value], table.schema.field(n).type) for n, value in where.items()})
+        rows = kept.found(list(where), keys)
+    return in_order(as_counted(rows), view.order, limit)
 
 
 def run_sql(
     storage: Storage, views: Mapping[ViewName, Pinned], query: str, known: Iterable[str] | None = None
 ) -> pa.Table:
     """Any SQL over the views, all at the versions given. `known` are the views there are, for who names another."""
+    from deltalake import QueryBuilder
+
     engine = QueryBuilder()
     for number, (name, view) in enumerate(views.items()):
         log = f"__log{number}"
@@ -124,6 +137,8 @@ def count_rows(storage: Storage, view: Pinned, most: int | None = None) -> int |
         entries = pa.table(table.get_add_actions(flatten=True)).column("num_records")
         if any(not entry.is_valid for entry in entries) or sum(entry.as_py() for entry in entries) > most:
             return None
+    from deltalake import QueryBuilder
+
     summed = f"SELECT sum({identifier(COUNT)}) AS n FROM log WHERE {identifier(SEQ)} <= {int(view.seq)}"
     found = pa.table(QueryBuilder().register("log", table).execute(summed).read_all())
     return int(found.column("n")[0].as_py() or 0)

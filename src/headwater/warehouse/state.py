@@ -4,10 +4,9 @@
               − entries with count < 0 and seq <= s
 
 A row that was never taken back needs no fold: it goes through as it stands in its file, so reading a view costs what
-reading its files costs. Which rows those are, one column tells: a row whose value there is no value of anything taken
-back is no row taken back. The few others are folded together at the end. Columns and conditions on rows may be applied
-to both sides alike, because the state of a complete or strong view has no row less than zero times. (A convergent view
-may for a while; it is folded.)
+reading its files costs. The others are told from them (`back.py`), and folded together at the end. Columns and
+conditions on rows may be applied to both sides alike, because the state of a complete or strong view has no row less
+than zero times. (A convergent view may for a while; it is folded.)
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from headwater.model.changelog import COUNT, SEQ, consolidate, visible
+from headwater.model.changelog import COUNT, SEQ
+from headwater.warehouse.back import Back
 from headwater.warehouse.contents import Contents
 
 
@@ -76,59 +76,3 @@ def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
     if not len(counts) or counts.min() == 1 == counts.max():
         return rows
     return rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
-
-
-class Back:
-    """What was taken back: `left_alone` passes on what it cannot concern, `rest` is the fold of all else."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        self._touched = [rows] if rows.num_rows else []
-        telling = [(len(pc.unique(rows.column(n))), n) for n in rows.column_names if n != COUNT and _plain(rows, n)]
-        self._by = max(telling)[1] if telling and rows.num_rows else None
-        self._values = pc.unique(rows.column(self._by)) if self._by else None
-
-    def left_alone(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that were never taken back; without counts each is one."""
-        if not self._touched:
-            return batch
-        if self._by is None:
-            self._touch(batch)
-            return batch.slice(0, 0)
-        near = pc.is_in(batch.column(self._by), self._values)
-        if not near.true_count:
-            return batch
-        self._touch(batch.filter(near))
-        return batch.filter(pc.invert(near))
-
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        """Of the others, those that are left."""
-        if self._touched:
-            yield from visible(folded(pa.concat_tables(self._touched))).to_batches()
-
-    def _touch(self, batch: pa.RecordBatch) -> None:
-        rows = pa.Table.from_batches([batch])
-        if COUNT not in rows.column_names:
-            rows = rows.append_column(COUNT, pa.array(np.ones(rows.num_rows, np.int64)))
-        self._touched.append(rows)
-
-
-def folded(rows: pa.Table) -> pa.Table:
-    """Equal rows once, with their counts together. Rows without columns are all equal."""
-    if all(_exact(field.type) for field in rows.schema):
-        return consolidate(rows)
-    from headwater.kept.engine import first_of_equals  # an engine of its own is started only where it is needed
-
-    places, counts = first_of_equals(rows.drop_columns([COUNT]), rows.column(COUNT))
-    at = rows.schema.get_field_index(COUNT)
-    return rows.take(places).set_column(at, COUNT, counts)
-
-
-def _exact(kind: pa.DataType) -> bool:
-    """Whether equal values are the same bytes. Floats have two zeros; lists and the like Arrow does not group."""
-    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
-
-
-def _plain(rows: pa.Table, name: str) -> bool:
-    """Whether values can be told apart by `is_in`."""
-    kind = rows.schema.field(name).type
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date(kind))

@@ -28,6 +28,7 @@ from headwater.model.written import DataFile
 from headwater.storage import Storage
 from headwater.storage.files import explained, flush_folder
 from headwater.warehouse.delta import committed, is_table, mark, only_next, open_table
+from headwater.warehouse.encoding import encodings
 
 _TRIES = 5
 
@@ -63,7 +64,8 @@ def write_file(storage: Storage, folder: str, rows: pa.Table, label: str) -> Dat
     name = f"{label}-{uuid.uuid4().hex}.parquet"
     path = storage.path(f"{folder}/{name}")
     with explained(storage.url):
-        pq.write_table(rows, path, filesystem=storage.filesystem, compression="zstd", compression_level=1)
+        chosen = {"compression": "zstd", "compression_level": 1, **encodings(rows)}
+        pq.write_table(rows, path, filesystem=storage.filesystem, **chosen)
         if storage.local:
             handle = os.open(path, os.O_RDONLY)
             try:

@@ -171,6 +171,17 @@ def _lines(ax: Axes, panel: Panel) -> None:
             linestyle="--" if i % 2 and not ours else "-",  # lines that coincide show both
             zorder=5 if ours else 3,
         )
+        if name in panel.spread:
+            _intervals(ax, points, panel.spread[name], colors[name])
+
+
+def _intervals(ax: Axes, points: Sequence[tuple[Any, float]], spread: Sequence[float], color: str) -> None:
+    """Confidence intervals: a bar over each point, and the band between them."""
+    x, y = [x for x, _ in points], [y for _, y in points]
+    low = [max(value - half, 0.0) for value, half in zip(y, spread, strict=True)]
+    high = [value + half for value, half in zip(y, spread, strict=True)]
+    ax.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+    ax.errorbar(x, y, yerr=list(spread), fmt="none", ecolor=color, elinewidth=1.0, capsize=3)
 
 
 def _bars(ax: Axes, panel: Panel) -> None:

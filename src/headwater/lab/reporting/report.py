@@ -40,6 +40,11 @@ class WrittenReport:
         return sum(1 for c in self.claims if c.confirmed)
 
     @property
+    def undecided(self) -> int:
+        """Claims that the confidence intervals do not decide."""
+        return sum(1 for c in self.claims if c.undecided)
+
+    @property
     def identities(self) -> int:
         """Claims that are true by construction."""
         return len(self.claims) - self.measured
@@ -48,9 +53,10 @@ class WrittenReport:
 def summary(written: Sequence[WrittenReport]) -> str:
     """What a run confirmed. Identities are told apart: they confirm nothing."""
     confirmed, measured = sum(w.confirmed for w in written), sum(w.measured for w in written)
-    identities = sum(w.identities for w in written)
+    identities, undecided = sum(w.identities for w in written), sum(w.undecided for w in written)
+    left = f", {undecided} {'is' if undecided == 1 else 'are'} undecided" if undecided else ""
     apart = f"; {identities} more {'is' if identities == 1 else 'are'} true by construction" if identities else ""
-    return f"{confirmed} of {measured} measured claims hold{apart}"
+    return f"{confirmed} of {measured} measured claims hold{left}{apart}"
 
 
 def write(experiment: Experiment, findings: Findings, out: Path, seed: int) -> WrittenReport:
@@ -95,7 +101,9 @@ def claims_text(experiment: Experiment, findings: Findings, seed: int) -> str:
 
 
 def mark(claim: Claim) -> str:
-    """✓ confirmed, = true by construction, ✗ not so."""
+    """✓ confirmed, = true by construction, ✗ not so, ? undecided."""
+    if claim.undecided:
+        return "?"
     if not claim.holds:
         return "✗"
     return "✓" if claim.kind is ClaimKind.MEASURED else "="
@@ -206,7 +214,7 @@ def _section(experiment: Experiment, written: WrittenReport) -> str:
 
 
 def _shade(claim: Claim) -> str:
-    return "yes" if claim.confirmed else "same" if claim.holds else "no"
+    return "yes" if claim.confirmed else "same" if claim.holds or claim.undecided else "no"
 
 
 def _text(text: str) -> str:

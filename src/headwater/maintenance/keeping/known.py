@@ -23,6 +23,7 @@ class Changing(Enum):
 
     NEVER = "never"
     INSERTS = "inserts"
+    DELETES = "deletes"
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,9 @@ class Begun(NamedTuple):
     """An epoch has begun, told to members that nobody asks for anything."""
 
 
+KINDS = frozenset(["request", "forward", "backward", "batch", "acknowledgement", "failed", "restarted", "begun"])
+"""How they are called on their envelopes."""
+
 Body = PullRequest | Forward | Backward | PushedBatch | Acknowledgement | Failed | Restarted | Begun
 
 

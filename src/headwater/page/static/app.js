@@ -1,5 +1,5 @@
 // The frame: parts on the left, the part that the address names on the right.
-import { html, render, useState, useEffect, useRef, route, link, num, ago, useTick, Dot } from "./lib.js";
+import { html, render, useState, useEffect, useRef, route, link, num, ago, useTick, Dot, Failure } from "./lib.js";
 import { useLive } from "./live.js";
 import { Overview } from "./parts/overview.js";
 import { Flow } from "./parts/map.js";
@@ -17,10 +17,11 @@ const PARTS = [
 
 const Mark = () => html`<svg viewBox="0 0 32 32" fill="none" stroke="var(--accent)" stroke-width="2.8" stroke-linecap="round" aria-hidden="true"><path d="M4 6c10 0 9 10 18 10h7"/><path d="M4 16h25"/><path d="M4 26c10 0 9-10 18-10"/></svg>`;
 
-function Pulse({ live, connected }) {
+function Pulse({ live, connected, trouble }) {
   useTick();
-  if (!live) return html`<div class="pulse">connecting …</div>`;
-  if (!connected) return html`<div class="pulse" role="status"><${Dot} grade="bad" /> the page's server is away</div>`;
+  if (connected && trouble) return html`<div class="pulse" role="status"><${Dot} grade="bad" /> nothing can be read</div>`;
+  if (!live) return html`<div class="pulse">${trouble ? "not connected" : "connecting …"}</div>`;
+  if (!connected) return html`<div class="pulse" role="status"><${Dot} grade="bad" /> ${trouble ? "not connected" : "the page's server is away"}</div>`;
   const cut = live.cut;
   return html`<div class="pulse">
     <div><${Dot} grade=${live.running ? "good" : "idle"} /> <b>${live.running ? "running" : "nothing runs"}</b></div>
@@ -46,7 +47,7 @@ function App() {
     scrollTo(0, 0);
     if (main.current) main.current.focus({ preventScroll: true });
   }, [key]);
-  const { live } = state;
+  const { live, trouble } = state;
   return html`<div class="frame">
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); main.current.focus(); }}>to the content</a>
     <header class="side">
@@ -56,7 +57,8 @@ function App() {
         <a href=${link(name)} aria-current=${name === key ? "page" : undefined}>${label}${name === "overview" && live && live.findings.length ? html`<span class="count n">${num(live.findings.length)}</span>` : null}</a>`)}</nav>
       <${Pulse} ...${state} />
     </header>
-    <main ref=${main} tabindex="-1" id="main">${live ? html`<${Part} key=${key} live=${live} samples=${state.samples} args=${at.args} params=${at.params} />` : html`<p class="empty">One moment …</p>`}</main>
+    <main ref=${main} tabindex="-1" id="main">${trouble && html`<div class="trouble"><${Failure} error=${trouble} />${live && html`<p class="note">What is shown below is what was known last.</p>`}</div>`}
+      ${live ? html`<${Part} key=${key} live=${live} samples=${state.samples} args=${at.args} params=${at.params} />` : trouble ? null : html`<p class="empty">One moment …</p>`}</main>
   </div>`;
 }
 

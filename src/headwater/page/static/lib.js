@@ -32,15 +32,41 @@ export const ago = (seconds) => `${span(Math.max(0, serverNow() - seconds))} ago
 
 export function useTick(milliseconds = 1000) {
   const [, set] = useState(0);
-  useEffect(() => { const timer = setInterval(() => set((n) => n + 1), milliseconds); return () => clearInterval(timer); }, []);
+  useEffect(() => { const timer = setInterval(() => { if (!document.hidden) set((n) => n + 1); }, milliseconds); return () => clearInterval(timer); }, []);
+}
+
+// A stream of events, while somebody looks: a browser opens six connections to one server at most, and tabs in the
+// background would hold them all. `away(refused)` is told when it breaks; it is opened again either way.
+const AGAIN = 3000;
+export function follow(path, takes, away = () => {}) {
+  let source = null, timer = null;
+  const close = () => { clearTimeout(timer); if (source) source.close(); source = null; };
+  const open = () => {
+    clearTimeout(timer);
+    if (source || document.hidden) return;
+    source = new EventSource(path);
+    for (const [name, take] of Object.entries(takes)) source.addEventListener(name, (event) => take(JSON.parse(event.data)));
+    source.onerror = () => {
+      const refused = source !== null && source.readyState === EventSource.CLOSED; // else the browser tries again by itself
+      away(refused);
+      if (refused) { close(); timer = setTimeout(open, AGAIN); }
+    };
+  };
+  const turn = () => (document.hidden ? close() : open());
+  document.addEventListener("visibilitychange", turn);
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", turn);
+  open();
+  return () => { document.removeEventListener("visibilitychange", turn); removeEventListener("pagehide", close); removeEventListener("pageshow", turn); close(); };
 }
 
 export async function ask(path, options) {
   const response = await fetch(path, options);
   if (response.ok) return response;
-  let said = { error: `the server answered ${response.status}`, fix: "" };
-  try { said = await response.json(); } catch { said.error = (await response.text().catch(() => "")) || said.error; }
-  throw said.error ? said : { error: String(said), fix: "" };
+  const text = (await response.text().catch(() => "")).trim();
+  let said = null;
+  try { said = JSON.parse(text); } catch { /* plain words */ }
+  throw said && said.error ? said : { error: text || `the server answered ${response.status}`, fix: "" };
 }
 
 // Data of an address, asked again when `key` changes; the old stays until the new is there.
@@ -72,11 +98,7 @@ export function useData(path, key = "") {
 // What the page was told to do, as it goes on; `start` returns an error that can be shown, or nothing.
 export function useWork() {
   const [work, set] = useState({ now: null, done: [], may_apply: false });
-  useEffect(() => {
-    const source = new EventSource("/api/work/events");
-    source.addEventListener("work", (event) => set(JSON.parse(event.data)));
-    return () => source.close();
-  }, []);
+  useEffect(() => follow("/api/work/events", { work: set }), []);
   const start = (wanted) => ask("/api/work", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(wanted) }).then((r) => r.json()).then((told) => { set(told); return null; }, (error) => error);
   const stop = () => ask("/api/work", { method: "DELETE" }).then(() => null, (error) => error);
   return [work, start, stop];
@@ -98,7 +120,7 @@ export const Rows = ({ table, added }) => html`
       value === null ? html`<td class="null">NULL</td>` : html`<td class=${table.columns[i].kind === "number" ? "number" : ""} title=${value.length > 40 ? value : undefined}>${value}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 
-export const link = (part, ...args) => `#/${[part, ...args.map(encodeURIComponent)].join("/")}`;
+export const link = (part, ...args) => `#/${[part, ...args.map((arg) => encodeURIComponent(arg).replaceAll("%40", "@"))].join("/")}`;
 export function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [part, ...args] = path.split("/").map((s) => { try { return decodeURIComponent(s); } catch { return s; } });

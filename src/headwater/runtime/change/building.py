@@ -33,7 +33,8 @@ from headwater.runtime.intake.load_point import LoadPoint
 from headwater.runtime.progress import Meter
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.scheduling.families import Family
-from headwater.runtime.scheduling.managers import Joining, ViewManager
+from headwater.runtime.scheduling.manager import ViewManager
+from headwater.runtime.scheduling.managers import Joining
 from headwater.runtime.scheduling.schedule import Schedule
 from headwater.runtime.view import ManagedView
 from headwater.warehouse.cuts import ViewState

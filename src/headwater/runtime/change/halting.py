@@ -24,7 +24,7 @@ from headwater.runtime.commit.events import Halted
 from headwater.runtime.commit.ledger import Ledger
 from headwater.runtime.intake.schema_watch import SchemaWatch
 from headwater.runtime.progress import Meter
-from headwater.runtime.scheduling.managers import Failed
+from headwater.runtime.scheduling.manager import Failed
 from headwater.runtime.scheduling.schedule import Schedule
 from headwater.runtime.view import Halt, ManagedView
 

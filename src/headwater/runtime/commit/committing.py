@@ -17,7 +17,7 @@ from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.commit.events import CaughtUp, Committed, CommittedAhead, TableVersions
 from headwater.runtime.commit.ledger import Ledger
 from headwater.runtime.commit.tables import Tables
-from headwater.runtime.scheduling.managers import Finished
+from headwater.runtime.scheduling.manager import Finished
 from headwater.runtime.scheduling.merging import Actions, Group, Merging
 from headwater.runtime.steps import Step, reached
 from headwater.runtime.view import ManagedView

@@ -17,14 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.model.written import Tally, Written
 from headwater.runtime.commit.tables import ViewTables
+from headwater.runtime.compute.aggregating import AggregateWork
 from headwater.runtime.compute.culprit import blamed
 from headwater.runtime.compute.failures import DEATH_FIX, ComputationFailed, ProcessDied
 from headwater.runtime.compute.here import finished_here
 from headwater.runtime.compute.jobs import collected, finish_rows, wave_ahead
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.targets import aggregation, log_target
-from headwater.runtime.compute.tasks import AggregateWork, Target, WaveWork
 from headwater.runtime.compute.tree_jobs import tree_ahead
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.writing import Target
 from headwater.runtime.scheduling.families import Batch
 from headwater.runtime.view import ManagedView
 

@@ -24,7 +24,7 @@ from headwater.runtime.commit.folding import Rewritten
 from headwater.runtime.compute.failures import translated_errors
 from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.spark import spark_types
-from headwater.runtime.compute.tasks import FILES, Target, writing, written
+from headwater.runtime.compute.writing import FILES, Target, writing, written
 from headwater.storage import Storage
 from headwater.warehouse.table import ChangelogTable
 

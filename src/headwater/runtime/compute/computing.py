@@ -13,6 +13,7 @@ from headwater.model.consistency import Level
 from headwater.model.names import TableName, view_table
 from headwater.model.written import Written
 from headwater.runtime.commit.tables import ViewTables
+from headwater.runtime.compute.aggregating import AggregateWork
 from headwater.runtime.compute.ahead import GroupsLater, RowsHere, RowsInSpark
 from headwater.runtime.compute.answers import Wider
 from headwater.runtime.compute.culprit import blamed
@@ -23,8 +24,9 @@ from headwater.runtime.compute.living_spark import LivingSpark
 from headwater.runtime.compute.recompute import Refresh, recompute
 from headwater.runtime.compute.strategy_jobs import run_shares
 from headwater.runtime.compute.targets import aggregation, log_target
-from headwater.runtime.compute.tasks import AggregateWork, ParentFiles, Target, WaveWork
 from headwater.runtime.compute.tree_jobs import run_tree
+from headwater.runtime.compute.wave_work import ParentFiles, WaveWork
+from headwater.runtime.compute.writing import Target
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.scheduling.families import Batch
@@ -100,6 +102,8 @@ class SparkCompute:
 
     def _waved(self, spark: SparkSession, work: BatchWork) -> WaveWork:
         wave = self._wave(work.view, work.batch, self._parents(work), spark.sparkContext.defaultParallelism)
+        if work.view.plan.view.taken_out_by:
+            wave = replace(wave, own=self._before(work.view, work.batch))
         return replace(wave, wider=self._wider(work.view, work.beside))
 
     def _here(self, view: ManagedView, wave: WaveWork, target: Target, groups: AggregateWork | None) -> Written | None:
@@ -144,6 +148,12 @@ class SparkCompute:
             join_at_sources=self._config.join_at_sources,
             small=0 if view.key in self._large else self._config.small_batch,
         )
+
+    def _before(self, view: ManagedView, batch: Batch) -> tuple[str, ...]:
+        """A view's own files as a batch finds it."""
+        folder = log_folder(view.folder)
+        files = (file.name for file in self._tables.log_files(view) if file.low <= batch.lo)
+        return tuple(self._tables.storage.path(f"{folder}/{name}") for name in files)
 
     def _wider(self, view: ManagedView, beside: Sequence[ManagedView]) -> dict[Mention, Wider]:
         """What it and others need of the same rows, by table and conditions; the same for all of them."""

@@ -15,8 +15,9 @@ from headwater.model.conditions import Condition
 from headwater.model.names import Position, TableName
 from headwater.model.schema import Identities
 from headwater.model.source import Chunk, Source, SourceSpec
+from headwater.runtime.compute.asking import Batches
+from headwater.runtime.compute.connections import connected, reachable
 from headwater.runtime.compute.failures import carries_errors
-from headwater.runtime.compute.tasks import Batches, connected, reachable
 from headwater.storage import Storage
 
 KEYS = 10_000

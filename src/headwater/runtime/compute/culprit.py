@@ -26,8 +26,9 @@ from headwater.model.logged import event
 from headwater.model.written import Tally
 from headwater.runtime.compute.failures import ComputationFailed, translated
 from headwater.runtime.compute.planning import arguments, outputs
-from headwater.runtime.compute.tasks import WaveWork, core_changes, read_ahead
 from headwater.runtime.compute.tree_tasks import TreeWork, supplied
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.waves import core_changes, read_ahead
 from headwater.runtime.project.plan import ViewPlan
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,8 @@ MODULES = (
     "pyspark.worker",
     "headwater.algebra",
     "headwater.runtime.compute.copying",
-    "headwater.runtime.compute.tasks",
+    "headwater.runtime.compute.aggregating",
+    "headwater.runtime.compute.waves",
     "headwater.runtime.compute.tree_tasks",
 )
 

@@ -19,20 +19,13 @@ from headwater.algebra.methods import WAVE
 from headwater.algebra.view import Aggregation, is_copy, plain, quoted
 from headwater.model.changelog import COUNT, SEQ, one_zero
 from headwater.model.written import Tally, Written
+from headwater.runtime.compute.aggregating import AggregateWork, aggregating
+from headwater.runtime.compute.connections import DESK, disconnect
 from headwater.runtime.compute.failures import TooMuch, failures_here
-from headwater.runtime.compute.tasks import (
-    DESK,
-    FILE,
-    AggregateWork,
-    Target,
-    WaveWork,
-    aggregating,
-    core_changes,
-    disconnect,
-    write_rows,
-    writing,
-    written,
-)
+from headwater.runtime.compute.leaving import with_taken_out
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.waves import core_changes
+from headwater.runtime.compute.writing import FILE, Target, write_rows, writing, written
 from headwater.runtime.project.plan import ViewPlan
 
 COPIED = 50_000
@@ -91,8 +84,9 @@ def waved_here(plan: ViewPlan, work: WaveWork) -> tuple[pa.Table, Tally] | None:
     assert direct is not None
     try:
         with failures_here():
-            core, cost = core_changes(replace(work, parts=1, most=MOST_ROWS))
-            return _renamed(core, {**direct, COUNT: COUNT, SEQ: SEQ}), cost
+            work = replace(work, parts=1, most=MOST_ROWS)
+            core, cost = core_changes(work)
+            return with_taken_out(work, _renamed(core, {**direct, COUNT: COUNT, SEQ: SEQ})), cost
     except TooMuch:
         return None
 

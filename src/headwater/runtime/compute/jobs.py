@@ -26,22 +26,15 @@ from headwater.algebra.view import plain, quoted
 from headwater.maintenance.aggregate import result_schema
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.written import Tally, Written
+from headwater.runtime.compute.aggregating import AggregateWork, aggregating
 from headwater.runtime.compute.failures import carries_errors, translated_errors
+from headwater.runtime.compute.leaving import taking_out, with_taken_out
 from headwater.runtime.compute.planning import arguments, finish, outputs
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.strategy_tasks import strategy_changes
-from headwater.runtime.compute.tasks import (
-    FILE,
-    FILES,
-    AggregateWork,
-    Target,
-    WaveWork,
-    aggregating,
-    core_changes,
-    write_rows,
-    writing,
-    written,
-)
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.waves import core_changes
+from headwater.runtime.compute.writing import FILE, FILES, Target, write_rows, writing, written
 from headwater.runtime.project.plan import ViewPlan
 
 
@@ -70,6 +63,9 @@ def run_wave(
 
         return collected(spark.range(0, 1, 1, 1).mapInArrow(compute_and_write, spark_types(FILES)), tally)
     core, cost = wave_core(spark, plan, work)
+    if plan.view.taken_out_by:
+        change = outputs(plan.view, core).coalesce(1).mapInArrow(taking_out(work, plan.log), spark_types(plan.log))
+        return collected(change.mapInArrow(writing(target), spark_types(FILES)), cost)
     return collected(finish_rows(plan, core, target, groups, work.parts), cost)
 
 
@@ -109,14 +105,18 @@ def _computed(work: WaveWork, part: int) -> tuple[pa.Table, Tally]:
 def _written(work: WaveWork, part: int, target: Target, direct: Mapping[str, str]) -> tuple[list[str], Tally]:
     """A part of a batch of a view of plain columns: descriptions of its files, and what it cost."""
     core, cost = _computed(work, part)
-    return write_plain(core, direct, target), cost
+    rows = with_taken_out(work, _plain_rows(core, direct))
+    return list(write_rows(target, rows.to_batches())), cost
 
 
 def write_plain(core: pa.Table, direct: Mapping[str, str], target: Target) -> list[str]:
     """Rows of the core as rows of a view of plain columns: descriptions of its files."""
+    return list(write_rows(target, _plain_rows(core, direct).to_batches()))
+
+
+def _plain_rows(core: pa.Table, direct: Mapping[str, str]) -> pa.Table:
     renamed = [*direct.items(), (COUNT, COUNT), (SEQ, SEQ)]
-    rows = pa.table([core.column(c) for _, c in renamed], names=[n for n, _ in renamed])
-    return list(write_rows(target, rows.to_batches()))
+    return pa.table([core.column(c) for _, c in renamed], names=[n for n, _ in renamed])
 
 
 def finish_rows(plan: ViewPlan, core: DataFrame, target: Target, groups: AggregateWork | None, parts: int) -> DataFrame:

@@ -31,8 +31,8 @@ from headwater.runtime.compute.jobs import finish_rows
 from headwater.runtime.compute.recompute import evaluated, write_change
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.targets import aggregation, log_target
-from headwater.runtime.compute.tasks import written
 from headwater.runtime.compute.tree_jobs import tree_core
+from headwater.runtime.compute.writing import written
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.view import ManagedView
 

@@ -28,7 +28,8 @@ from headwater.runtime.compute.frames import minus, repeated, state_of, undone
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.staging import StagedCut, Staging, wanted
 from headwater.runtime.compute.targets import log_target
-from headwater.runtime.compute.tasks import FILES, ParentFiles, writing, written
+from headwater.runtime.compute.wave_work import ParentFiles
+from headwater.runtime.compute.writing import FILES, writing, written
 from headwater.runtime.project.catalog import SourceCatalog
 from headwater.runtime.project.config import Config
 from headwater.runtime.project.plan import ViewPlan

@@ -17,11 +17,13 @@ from pyspark.sql import SparkSession
 from headwater.algebra.view import plain
 from headwater.maintenance.strategies.divided import committed_together
 from headwater.model.written import Tally, Written
+from headwater.runtime.compute.aggregating import AggregateWork
 from headwater.runtime.compute.failures import carries_errors
 from headwater.runtime.compute.jobs import TallySum, collected, finish_rows, part_numbers, write_plain
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.strategy_tasks import PARCELS, packed, share_effects, unpacked
-from headwater.runtime.compute.tasks import FILES, AggregateWork, Target, WaveWork
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.writing import FILES, Target
 from headwater.runtime.project.plan import ViewPlan
 
 

@@ -19,7 +19,10 @@ from headwater.maintenance.strategies.named import lanes_of
 from headwater.maintenance.wave import Ask
 from headwater.model.source import Question
 from headwater.model.written import Tally
-from headwater.runtime.compute.tasks import WaveWork, answer_question, batch_changes, read_ahead
+from headwater.runtime.compute.asking import answer_question
+from headwater.runtime.compute.batch_changes import batch_changes
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.waves import read_ahead
 
 PARCELS = pa.schema([pa.field("completions", pa.binary()), pa.field("rows", pa.binary())])
 """Effects on their way between tasks, as Arrow's own bytes: Spark does not look at the values."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from headwater.model.names import Seq
 from headwater.runtime.commit.tables import ViewTables
-from headwater.runtime.compute.tasks import AggregateWork, Target
+from headwater.runtime.compute.aggregating import AggregateWork
+from headwater.runtime.compute.writing import Target
 from headwater.runtime.view import ManagedView
 from headwater.warehouse.layout import auxiliary_folder, log_folder
 

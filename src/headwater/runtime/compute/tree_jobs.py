@@ -21,12 +21,14 @@ from headwater.maintenance.operators.program import INPUT
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import Seq, TableName
 from headwater.model.written import Tally, Written
+from headwater.runtime.compute.aggregating import AggregateWork
 from headwater.runtime.compute.failures import carries_errors
 from headwater.runtime.compute.frames import repeated
 from headwater.runtime.compute.jobs import TallySum, collected, computed, finish_rows
 from headwater.runtime.compute.spark import spark_types
-from headwater.runtime.compute.tasks import FILES, AggregateWork, Target, WaveWork, write_rows
 from headwater.runtime.compute.tree_tasks import Phase, TreeWork, phase_rows, phase_task, phases
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.writing import FILES, Target, write_rows
 from headwater.runtime.project.plan import ViewPlan
 
 

@@ -34,17 +34,12 @@ from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.conditions import Condition, meets
 from headwater.model.source import ORDINAL, Question
 from headwater.model.written import Tally
+from headwater.runtime.compute.asking import Batches, answer_question, parent, reads_all
+from headwater.runtime.compute.batch_changes import batch_changes
 from headwater.runtime.compute.failures import carries_errors
 from headwater.runtime.compute.membership import key_table, membership
-from headwater.runtime.compute.tasks import (
-    Batches,
-    WaveWork,
-    answer_question,
-    batch_changes,
-    parent,
-    read_ahead,
-    reads_all,
-)
+from headwater.runtime.compute.wave_work import WaveWork
+from headwater.runtime.compute.waves import read_ahead
 
 _DIGITS = Context(prec=80)
 CHUNK = 65536

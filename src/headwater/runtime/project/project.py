@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headwater.model.errors import HistoryGone
 from headwater.model.names import SourceName, TableName, ViewName
-from headwater.runtime.project.catalog import SourceCatalog, define_views
 from headwater.runtime.project.config import Config
-from headwater.runtime.project.ownership import owned
 from headwater.storage import Storage
-from headwater.warehouse.contents import Shelf
 from headwater.warehouse.cuts import Cut, CutLog
 from headwater.warehouse.format import check_format, claim, identity_of
 
-if TYPE_CHECKING:  # the parser is imported by those who parse: reading must answer at once
+if TYPE_CHECKING:  # sources and the parser are imported by those who use them: reading must answer at once
     from headwater.algebra.view import ViewDefinition
     from headwater.hub.serving import OpenHub
+    from headwater.runtime.project.catalog import SourceCatalog
+    from headwater.warehouse.contents import Shelf
 
 
 class Project:
@@ -24,15 +24,36 @@ class Project:
 
     def __init__(self, config: Config) -> None:
         self.storage = Storage(config.warehouse)
-        self.config = owned(config, identity_of(self.storage), self.storage)
+        self._config, self._identity = config, identity_of(self.storage)
         self.cuts = CutLog(self.storage)
-        self.catalog = SourceCatalog(self.config, self.open_hub)
-        self.shelf = Shelf(self.storage)
         self._hub: OpenHub | None = None
         self._views: dict[ViewName, ViewDefinition] | None = None
 
+    @cached_property
+    def config(self) -> Config:
+        """The settings, with sources that know whom they serve."""
+        from headwater.runtime.project.ownership import owned
+
+        return owned(self._config, self._identity, self.storage)
+
+    @cached_property
+    def shelf(self) -> Shelf:
+        """What whole views are read from."""
+        from headwater.warehouse.contents import Shelf
+
+        return Shelf(self.storage)
+
+    @cached_property
+    def catalog(self) -> SourceCatalog:
+        """The sources, connected by who asks them."""
+        from headwater.runtime.project.catalog import SourceCatalog
+
+        return SourceCatalog(self.config, self.open_hub)
+
     def claim(self) -> None:
         """Give the warehouse its identity, by which the sources know us: before anything is installed or written."""
+        from headwater.runtime.project.ownership import owned
+
         self.config = owned(self.config, claim(self.storage), self.storage)
         self.catalog.adopt(self.config)
 
@@ -46,13 +67,16 @@ class Project:
 
     def close(self) -> None:
         """Let go of the sources, and of the agents."""
-        self.catalog.close()
+        if "catalog" in self.__dict__:
+            self.catalog.close()
         if self._hub is not None:
             self._hub.close()
             self._hub = None
 
     def views(self) -> dict[ViewName, ViewDefinition]:
         """The views of the project's SQL files, resolved against its sources."""
+        from headwater.runtime.project.catalog import define_views
+
         if self._views is None:
             self._views = define_views(self.config, self.catalog, self.storage)
         return self._views

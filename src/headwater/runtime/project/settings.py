@@ -124,6 +124,19 @@ class HubSection(Struct, frozen=True):
     authority: Annotated[
         str, Meta(description="a PEM file that the certificate is proven by, if this machine does not know it")
     ] = ""
+    clients: Annotated[
+        str, Meta(description="a PEM file of authorities: agents may show a certificate of theirs that names them")
+    ] = ""
+    opens: Annotated[
+        Literal["either", "certificate"],
+        Meta(
+            description="what opens the hub for an agent, with clients:",
+            extra={
+                "either": "the token or the certificate that it was enrolled with",
+                "certificate": "a certificate; an agent that has a token shows both",
+            },
+        ),
+    ] = "either"
 
 
 class ServeSection(Struct, frozen=True):

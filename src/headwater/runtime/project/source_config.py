@@ -14,6 +14,7 @@
     [sources.NAME.tables.TABLE] a table of it ("schema.table" where its name alone is not enough)
     changes = "never"           it does not change: what is joined with it need not be kept for its sake
     changes = "inserts"         rows only come to it: what refers to it by a foreign key need not be kept for its sake
+    changes = "deletes"         rows only go from it: what is joined with it need not be kept where the view has its key
     delay_ms = 20               every question takes so much longer: to see what a source far away would cost
 
 A variable in the user, password, host or database part of a url may hold any characters: it is percent-encoded here.
@@ -221,7 +222,7 @@ def _number(settings: Mapping[str, Any], key: str, where: str) -> list[tuple[str
     return [(key, str(said))]
 
 
-_CHANGES = ("never", "inserts", "any")
+_CHANGES = ("never", "inserts", "deletes", "any")
 
 
 def _tables(settings: Mapping[str, Any], name: str, path: Path) -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ from headwater.integrator.journal import Journal, read_changes
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.errors import HeadwaterError, UsageError
 from headwater.model.names import Position, SourceName, TableName, ViewName
+from headwater.model.schema import TableSchema
 from headwater.runtime.project.project import Project
 from headwater.runtime.reading.log import transactions
 from headwater.warehouse.cuts import ViewState
@@ -147,15 +148,16 @@ def _with_parents(names: Sequence[ViewName], views: Mapping[ViewName, ViewDefini
 def _schemas(project: Project, views: Sequence[ViewDefinition]) -> dict[TableName, pa.Schema]:
     """The columns that the views use, table by table."""
     wanted: dict[TableName, dict[str, None]] = {}
+    known: dict[TableName, TableSchema] = {}
     for view in views:
+        known |= project.catalog.schemas(view)  # a view along a chain brings its chain with it
         for occurrence in view.occurrences:
             if not occurrence.table.is_view:
                 wanted.setdefault(occurrence.table, {}).update(dict.fromkeys(occurrence.columns))
-    found = {}
-    for table, columns in wanted.items():
-        known = project.catalog.source(table.source).describe()[table]
-        found[table] = pa.schema([(c.name, c.type) for c in known.supported() if c.name in columns])
-    return found
+    return {
+        table: pa.schema([(c.name, c.type) for c in known[table].supported() if c.name in columns])
+        for table, columns in wanted.items()
+    }
 
 
 def _table(project: Project, table: TableName, schema: pa.Schema, positions: Mapping[SourceName, Position]) -> Bag:

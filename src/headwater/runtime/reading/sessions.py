@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headwater.model.errors import ViewHalted
+from headwater.model.errors import UsageError, ViewHalted
 from headwater.model.names import ViewName
 from headwater.runtime.reading.mentions import mentioned, occurring
 from headwater.runtime.reading.moments import At, cut_by, parse_at, state_in
@@ -30,10 +30,16 @@ if TYPE_CHECKING:  # Spark is imported by those who use it: reading must answer 
     from headwater.runtime.project.project import Project
 
 
+def _no_spark() -> SparkSession:
+    raise UsageError("a session without Spark gives no DataFrames", "open one of headwater.open(…)")
+
+
 class Session:
     """One state of the warehouse for any number of reads. `spark` starts a session, where one is wanted."""
 
-    def __init__(self, project: Project, cut: Cut, at: At, spark: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self, project: Project, cut: Cut, at: At = None, spark: Callable[[], SparkSession] = _no_spark
+    ) -> None:
         self._project, self._spark, self.cut, self._at = project, spark, cut, parse_at(at)
 
     def pinned(self, names: Sequence[str] | None = None) -> dict[ViewName, Pinned]:

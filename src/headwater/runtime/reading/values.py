@@ -11,9 +11,10 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+if TYPE_CHECKING:  # most who write values have no table
+    import pyarrow as pa
 
 
 def jsonable(value: Any) -> Any:
@@ -61,6 +62,8 @@ def records(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 def _exact(table: pa.Table) -> pa.Table:
     """Python's own times end at microseconds, so finer ones (an SQL `now()`) travel as text."""
+    import pyarrow as pa
+
     for number, name in enumerate(table.column_names):
         kind = table.schema.field(number).type
         finer = getattr(kind, "unit", "") == "ns"

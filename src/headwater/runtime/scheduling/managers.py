@@ -7,9 +7,6 @@ pauses; any other halts this view and those that read it, and no other.
 Several batches of a view may be under way. Those of an aggregation build on each other: the groups of one are what the
 batch before it has left. What is expensive, the questions, does not need them. So such a batch is computed *ahead*, as
 far as it can be, and finished in its turn.
-
-    Invariant: a batch of an aggregation is finished when every batch before it is computed, for good. So it builds on
-    committed files and on files that will be committed before its own, or never, and then neither will its own.
 """
 
 from __future__ import annotations
@@ -17,20 +14,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
 from headwater.integrator.journal import Journal, Segment
-from headwater.maintenance.commit_queue import CommitQueue
 from headwater.model.errors import HeadwaterError, WarehouseError
 from headwater.model.logged import event
 from headwater.model.names import FOREVER, Seq
-from headwater.model.schedule import Schedule, parse_schedule
+from headwater.model.schedule import parse_schedule
 from headwater.model.written import Written
 from headwater.runtime.clock import SYSTEM, Clock
 from headwater.runtime.scheduling.families import Batch, Family, some
-from headwater.runtime.scheduling.work import Ahead, BatchWork, Compute
+from headwater.runtime.scheduling.manager import Failed, Finished, Job, ViewManager
+from headwater.runtime.scheduling.work import BatchWork, Compute
 from headwater.runtime.view import UPDATES, ManagedView
 from headwater.warehouse.cuts import ViewState
 
@@ -39,102 +36,6 @@ log = logging.getLogger(__name__)
 LONGEST_PAUSE = 30.0
 LINGER_SECONDS = 1.0
 """After so long without news, a view that shows every N transactions shows what there is."""
-
-
-Running = Future[Written] | Future[Written | Ahead]
-
-
-@dataclass(eq=False)
-class Job:
-    """One batch of one view. Without a future it waits for its retry, for the batch before it, or it is done."""
-
-    batch: Batch
-    future: Running | None = None
-    ahead: Ahead | None = None
-    written: Written | None = None
-    done: bool = False
-    retry_at: float = 0.0
-    begun: float = 0.0
-    """When it was first tried, seconds since 1970."""
-
-
-@dataclass(eq=False)
-class ViewManager:
-    """`taken` is the end of the last batch begun, `through` of the last one handed on."""
-
-    view: ManagedView
-    family: Family
-    parents: tuple[ViewManager, ...]
-    taken: Seq
-    through: Seq
-    slots: int
-    joins_at: Seq | None = None
-    """While it catches up: where it will join the others. FOREVER until that is decided."""
-    jobs: list[Job] = field(default_factory=list)
-    queue: CommitQueue[Job] = field(default_factory=CommitQueue)
-    """Hands on in the order of the transactions, whatever order batches are ready in."""
-    pause: float = 0.0
-    trouble: str = ""
-    since: float = 0.0
-    """When it last handed something on, or was found waiting."""
-    turn: int = 0
-    schedule: Schedule | None = None
-    refreshed: float = 0.0
-    calls: Seq = field(default=Seq(0))
-    """Where a periodic view is to be recomputed next, once it is due."""
-    whole: bool = False
-    """Its next batch takes everything there is as one state: it was halted, and what halted it may since have been
-    corrected."""
-    failed: bool = False
-    """No retry can help: it begins nothing more, and will be halted."""
-    ends: set[Seq] = field(default_factory=set)
-    """Where its batches have ended, as far back as somebody may ask: those are its states, if it skips some."""
-
-    @property
-    def key(self) -> str:
-        return self.view.key
-
-    @property
-    def catching_up(self) -> bool:
-        return self.joins_at is not None and self.through < self.joins_at
-
-    @property
-    def reach(self) -> Seq:
-        """As far as its parents allow: they have been computed, or begun where what they will write is known."""
-        return Seq(min([FOREVER, *(p.taken if p.foreseen else p.through for p in self.parents)]))
-
-    @property
-    def foreseen(self) -> bool:
-        """Whether a view that reads it need not wait for its files: it copies a table, state by state."""
-        return self.view.copies and not self.failed and not any(job.batch.whole for job in self.jobs)
-
-    def has_state(self, at: Seq) -> bool:
-        """Whether a view that reads this one can be computed there."""
-        return self.view.complete or at in self.ends
-
-    def forget(self, below: Seq) -> None:
-        """Nobody will ask for states before this."""
-        self.ends = {end for end in self.ends if end >= below}
-
-    def due(self, now: float) -> bool:
-        """Whether it is time to recompute a periodic view."""
-        return self.schedule is not None and self.schedule.next(self.refreshed) <= now
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A batch that a manager hands on. `written` is None where no transaction was relevant."""
-
-    manager: ViewManager
-    batch: Batch
-    written: Written | None
-    begun: float = 0.0
-
-
-@dataclass(frozen=True)
-class Failed:
-    manager: ViewManager
-    error: HeadwaterError
 
 
 @dataclass(frozen=True)
@@ -182,7 +83,7 @@ class Managers:
         """A manager for a view that holds everything up to its state's `through`."""
         parents = tuple(self._by_name(p) for p in view.plan.parents)
         start = Seq(max(how.state.seq, how.state.through))
-        apart = not parents and not view.periodic and not view.by_updates
+        apart = not view.periodic and not view.by_updates and not view.plan.view.taken_out_by
         manager = ViewManager(view, family, parents, start, start, self._limits.parallel if apart else 1, how.joins_at)
         manager.whole, manager.since = how.whole, self._clock.time()
         manager.ends.add(start)
@@ -247,7 +148,7 @@ class Managers:
         free = self._limits.at_once - len(self.running)
         for manager in sorted(self._all.values(), key=lambda m: m.turn):
             for job in manager.jobs:
-                if free > 0 and not manager.failed and _startable(manager, job, now):
+                if free > 0 and not manager.failed and manager.startable(job, now):
                     free -= self._start(manager, job, compute)
             while len(manager.jobs) < manager.slots and not manager.failed:
                 batch = self._next(manager, hurry)
@@ -265,7 +166,7 @@ class Managers:
                 if relevant:
                     free -= self._start(manager, job, compute)
                 else:
-                    _done(manager, job)
+                    manager.finish(job)
 
     def _start(self, manager: ViewManager, job: Job, compute: Compute) -> int:
         manager.turn = next(self._turns)
@@ -277,7 +178,7 @@ class Managers:
         base = manager.view.plan.base
         beside = tuple(m.view for m in self._all.values() if m is not manager and not base.isdisjoint(m.view.plan.base))
         views = tuple(p.view for p in manager.parents)
-        work = BatchWork(manager.view, views, job.batch, unwritten, beside, _is_behind(manager, job))
+        work = BatchWork(manager.view, views, job.batch, unwritten, beside, manager.behind(job))
         job.begun = job.begun or self._clock.time()
         job.future = self._pool.submit(compute, work)
         return 1
@@ -364,7 +265,7 @@ class Managers:
         manager.pause, manager.trouble = 0.0, ""
         if isinstance(result, Written):
             job.written = result
-            _done(manager, job)
+            manager.finish(job)
         else:
             job.ahead = result
         return None
@@ -381,7 +282,7 @@ class Managers:
         return None
 
     def _handed_on(self, manager: ViewManager) -> Iterable[Finished]:
-        for job in _released(manager):
+        for job in manager.released():
             manager.jobs.remove(job)
             manager.through = Seq(max(manager.through, job.batch.hi))
             manager.since = manager.refreshed = self._clock.time()
@@ -408,20 +309,6 @@ def _drop(future: Future[Any]) -> None:
         future.result().dropped()
 
 
-def _is_behind(manager: ViewManager, job: Job) -> bool:
-    """Whether a batch that this one builds on is not computed yet."""
-    if manager.view.plan.auxiliary is None:
-        return False
-    return any(not other.done for other in manager.jobs if other.batch.hi < job.batch.hi)
-
-
-def _startable(manager: ViewManager, job: Job, now: float) -> bool:
-    """Whether there is something to do for a batch, and nothing that it must wait for."""
-    if job.future is not None or job.done or job.retry_at > now:
-        return False
-    return job.ahead is None or not _is_behind(manager, job)
-
-
 def _holds(state: ViewState, lo: Seq, hi: Seq) -> bool:
     """Whether the transactions (lo, hi] are in a convergent view already."""
     return hi <= state.seq or any(low <= lo and hi <= high for low, high in state.ahead)
@@ -430,18 +317,3 @@ def _holds(state: ViewState, lo: Seq, hi: Seq) -> bool:
 def _facts(manager: ViewManager, job: Job) -> dict[str, object]:
     lo, hi = job.batch.lo, job.batch.hi
     return event("batch.failed", view=manager.view.name, seq=hi, batch=[lo, hi])
-
-
-def _done(manager: ViewManager, job: Job) -> None:
-    job.done = True
-    if manager.view.in_order:
-        manager.queue.finish(job.batch.hi, manager.view.name, job)
-
-
-def _released(manager: ViewManager) -> Iterator[Job]:
-    """What may be handed on now."""
-    if not manager.view.in_order:
-        yield from [job for job in manager.jobs if job.done]
-        return
-    while (released := manager.queue.released()) is not None:
-        yield from released[1].values()

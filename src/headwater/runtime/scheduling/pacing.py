@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from headwater.model.names import Seq
 from headwater.runtime.clock import SYSTEM, Clock
-from headwater.runtime.scheduling.managers import Managers, ViewManager
+from headwater.runtime.scheduling.manager import ViewManager
+from headwater.runtime.scheduling.managers import Managers
 from headwater.runtime.scheduling.merging import Group, Merging
 
 

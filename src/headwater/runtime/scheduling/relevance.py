@@ -17,7 +17,8 @@ from headwater.integrator.relevance import Seqs, relevant, rows, touching
 from headwater.model.conditions import Condition
 from headwater.model.names import FOREVER, Seq, TableName
 from headwater.runtime.scheduling.families import Batch
-from headwater.runtime.scheduling.managers import Managers, ViewManager
+from headwater.runtime.scheduling.manager import ViewManager
+from headwater.runtime.scheduling.managers import Managers
 from headwater.runtime.scheduling.merging import Merging
 from headwater.runtime.view import UPDATES
 from headwater.storage import Storage

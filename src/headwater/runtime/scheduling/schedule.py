@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from headwater.model.names import FOREVER, Seq, ViewName
 from headwater.runtime.project.plan import ViewPlan
 from headwater.runtime.scheduling.families import Family
-from headwater.runtime.scheduling.managers import Managers, ViewManager
+from headwater.runtime.scheduling.manager import ViewManager
+from headwater.runtime.scheduling.managers import Managers
 from headwater.runtime.scheduling.merging import Merging
 from headwater.runtime.view import ManagedView
 

@@ -1,8 +1,8 @@
 """The service: what a client of Arrow Flight SQL calls, answered.
 
-GetFlightInfo says what the columns are and gives a ticket, DoGet streams the rows, DoAction prepares and ends, DoPut
-takes the values of parameters. Rows are made as they are fetched, so that no answer is whole in memory; a client that
-reads slowly slows only itself. Nothing is ever written.
+GetFlightInfo says what the columns are and gives a ticket, DoGet streams the rows, DoAction prepares, ends and cancels,
+DoPut takes the values of parameters. Rows are made as they are fetched, so that no answer is whole in memory; a client
+that reads slowly slows only itself. Nothing is ever written.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from headwater.serve.answers import Limits
 from headwater.serve.errors import Refused, explained
 from headwater.serve.flight import catalogue, wire
 from headwater.serve.flight.login import Call, Doorkeeper, Handshake
+from headwater.serve.flight.running import Running, Stream
 from headwater.serve.flight.statements import Asked, Prepared, Statements
 from headwater.serve.flight.values import given, one_line, parameter_schema, sized
 from headwater.serve.flight.wire import Fields
 from headwater.serve.login import Account
 from headwater.serve.messages import Malformed
 from headwater.serve.states import States
-from headwater.serve.stopping import Stopped
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,8 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def __init__(
         self, location: str, states: States, account: Account, limits: Limits, tls: tuple[bytes, bytes] | None = None
     ) -> None:
-        self._states, self._limits, self._statements = states, limits, Statements(states)
+        self._states, self._limits = states, limits
+        self._statements, self._running = Statements(states, limits.connections), Running(limits.connections)
         super().__init__(
             location,
             auth_handler=Handshake(),
@@ -51,6 +52,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         )
 
     def close(self) -> None:
+        self._running.close()
         self.shutdown()
         self._statements.close()
 
@@ -63,10 +65,10 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
                 asked = self._asked(name, said, _call(context).at)
                 try:
                     schema = asked.batches.schema()
+                    ticket, told = wire.any_of(_TICKET, (1, self._statements.asked.keep(asked))), asked.told
                 except BaseException:
                     asked.end()
                     raise
-                ticket, told = wire.any_of(_TICKET, (1, self._statements.asked.keep(asked))), asked.told
             endpoint = flight.FlightEndpoint(ticket, [])
             return flight.FlightInfo(schema, descriptor, [endpoint], app_metadata=told.encode())
 
@@ -88,8 +90,9 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
                 return flight.RecordBatchStream(self._browsed(name, said))
             if name != _TICKET:
                 raise Refused("0A000", f"{name} is no ticket of this server", "ask for it by GetFlightInfo")
-            asked = self._statements.asked.take(said.bytes(1) or b"")
-            return flight.GeneratorStream(asked.batches.schema(), self._rows(context, asked))
+            handle = said.bytes(1) or b""
+            asked = self._statements.asked.take(handle)
+            return flight.GeneratorStream(asked.batches.schema(), self._rows(context, handle, asked))
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         with _explained():
@@ -107,7 +110,8 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
                 raise Refused(
                     "0A000", f"there is no action {action.type[:80]!r} here", f"there are {', '.join(_ACTIONS)}"
                 )
-            said = wire.command(action.body.to_pybytes())[1]
+            body = action.body.to_pybytes()
+            said = wire.Fields.read(body) if action.type == _CANCEL else wire.command(body)[1]
             found = _ACTIONS[action.type](self, said, _call(context).at)
             return iter([] if found is None else [flight.Result(found)])
 
@@ -129,15 +133,11 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             raise Refused("25006", "nothing is written here", "views change with their sources only")
         raise Refused("0A000", f"{name} is not answered here", "ask a query")
 
-    def _rows(self, context: Any, asked: Asked) -> Iterator[pa.RecordBatch]:
-        stopped, seen = Stopped(), 0
+    def _rows(self, context: Any, handle: bytes, asked: Asked) -> Iterator[pa.RecordBatch]:
+        seen = 0
         try:
-            with _explained():
-                while not context.is_cancelled():
-                    with stopped.watching(asked.batches.interrupt, self._limits.seconds):
-                        batch = asked.batches.more(BATCH)
-                    if batch is None:
-                        return
+            with _explained(), self._running.one(handle, Stream(context, self._limits.seconds)) as stream:
+                while (batch := stream.more(asked.batches, BATCH)) is not None:
                     seen += batch.num_rows
                     if self._limits.rows and seen > self._limits.rows:
                         said = f"the answer has more than {self._limits.rows:,} rows"
@@ -169,6 +169,24 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def _close_prepared(self, said: Fields, at: str) -> None:
         self._statements.prepared.drop(said.bytes(1) or b"")
 
+    def _cancel(self, said: Fields, at: str) -> bytes:
+        """One that waits to be fetched is gone; one that is being fetched ends with an error, soon."""
+        info = Fields.read(said.bytes(1) or b"")
+        status = _NOT_CANCELLABLE
+        for endpoint in info.messages(_ENDPOINT):
+            ticket = Fields.read(endpoint.bytes(1) or b"").bytes(1) or b""
+            name, told = wire.command(ticket)
+            handle = told.bytes(1) or b""
+            if name == _TICKET and self._statements.asked.drop(handle):
+                status = _CANCELLED
+            elif name == _TICKET and self._running.cancel(handle):
+                status = _CANCELLING
+        return wire.number((1, status))
+
+    def _cancel_query(self, said: Fields, at: str) -> bytes:
+        """The same, as older clients say it."""
+        return wire.packed("ActionCancelQueryResult", self._cancel(said, at))
+
     def _begin(self, said: Fields, at: str) -> bytes:
         return wire.any_of("ActionBeginTransactionResult", (1, self._statements.begin()))
 
@@ -178,11 +196,19 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         self._statements.transactions.drop(handle)
 
 
+_CANCEL = "CancelFlightInfo"
+"""An action of Flight itself: it comes without the name of a command."""
+_ENDPOINT = 3
+"""Of a FlightInfo: where its rows are to be fetched."""
+_CANCELLED, _CANCELLING, _NOT_CANCELLABLE = 1, 2, 3
+
 _ACTIONS: dict[str, Callable[[Service, Fields, str], bytes | None]] = {
     "CreatePreparedStatement": Service._prepare,
     "ClosePreparedStatement": Service._close_prepared,
     "BeginTransaction": Service._begin,
     "EndTransaction": Service._end,
+    _CANCEL: Service._cancel,
+    "CancelQuery": Service._cancel_query,
 }
 
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, TypeVar
 
 from headwater.serve import settings
@@ -25,6 +26,7 @@ from headwater.warehouse.cuts import Cut
 FETCH_SECONDS = 120.0
 IDLE_SECONDS = 900.0
 MOST = 10_000
+"""Transactions, and prepared statements: they take nothing but memory."""
 
 T = TypeVar("T")
 
@@ -32,16 +34,16 @@ T = TypeVar("T")
 class Handles(Generic[T]):
     """Things that clients name by a handle. What is not used for so long goes, and is told so by `gone`."""
 
-    def __init__(self, what: str, seconds: float, gone: Callable[[T], None] = lambda _: None) -> None:
-        self._what, self._seconds, self._gone, self._lock = what, seconds, gone, threading.Lock()
+    def __init__(self, what: str, seconds: float, gone: Callable[[T], None] = lambda _: None, most: int = MOST) -> None:
+        self._what, self._seconds, self._gone, self._most, self._lock = what, seconds, gone, most, threading.Lock()
         self._known: dict[bytes, tuple[T, int]] = {}
 
     def keep(self, thing: T) -> bytes:
         handle = secrets.token_bytes(16)
         with self._lock:
-            if len(self._known) >= MOST:
-                raise Refused("53400", f"there are {MOST:,} of {self._what}s already", "end some, or wait")
-            self._known[handle] = (thing, WATCH.after(self._seconds, lambda: self.drop(handle)))
+            if len(self._known) >= self._most:
+                raise Refused("53400", f"there are {self._most:,} of {self._what}s already", "end some, or wait")
+            self._known[handle] = (thing, WATCH.after(self._seconds, partial(self._late, handle)))
         return handle
 
     def get(self, handle: bytes) -> T:
@@ -50,7 +52,7 @@ class Handles(Generic[T]):
             if found is None:
                 raise Refused("26000", f"this {self._what} is not known", "it was ended, or waited too long: ask again")
             WATCH.never(found[1])
-            self._known[handle] = (found[0], WATCH.after(self._seconds, lambda: self.drop(handle)))
+            self._known[handle] = (found[0], WATCH.after(self._seconds, partial(self._late, handle)))
             return found[0]
 
     def take(self, handle: bytes) -> T:
@@ -63,12 +65,17 @@ class Handles(Generic[T]):
         WATCH.never(found[1])
         return thing
 
-    def drop(self, handle: bytes) -> None:
+    def drop(self, handle: bytes) -> bool:
+        """Whether it was there."""
         with self._lock:
             found = self._known.pop(handle, None)
         if found is not None:
             WATCH.never(found[1])
             self._gone(found[0])
+        return found is not None
+
+    def _late(self, handle: bytes) -> None:
+        self.drop(handle)
 
     def clear(self) -> None:
         for handle in list(self._known):
@@ -109,11 +116,12 @@ class Asked:
 class Statements:
     """All that clients have under way."""
 
-    def __init__(self, states: States) -> None:
+    def __init__(self, states: States, most: int) -> None:
+        """`most` statements wait to be fetched at once: each of them has an engine."""
         self._states = states
         self.transactions = Handles[Transaction]("transaction", IDLE_SECONDS, lambda t: t.hold.close())
         self.prepared = Handles[Prepared]("prepared statement", IDLE_SECONDS)
-        self.asked = Handles[Asked]("statement", FETCH_SECONDS, Asked.end)
+        self.asked = Handles[Asked]("statement", FETCH_SECONDS, Asked.end, most)
 
     def close(self) -> None:
         for kept in (self.asked, self.prepared, self.transactions):

@@ -44,6 +44,9 @@ class Fields:
     def texts(self, number: int) -> list[str]:
         return [_decoded(v) for field, v in self.values if field == number and isinstance(v, bytes)]
 
+    def messages(self, number: int) -> list[Fields]:
+        return [Fields.read(value) for field, value in self.values if field == number and isinstance(value, bytes)]
+
     def whole(self, number: int) -> int:
         found = [value for field, value in self.values if field == number]
         if found and not isinstance(found[-1], int):
@@ -70,7 +73,17 @@ def command(data: bytes) -> tuple[str, Fields]:
 
 def any_of(name: str, *fields: tuple[int, bytes]) -> bytes:
     """A message with these fields, in an Any."""
-    return message((1, f"{PREFIX}{name}".encode()), (2, message(*fields)))
+    return packed(name, message(*fields))
+
+
+def packed(name: str, body: bytes) -> bytes:
+    """A message in an Any."""
+    return message((1, f"{PREFIX}{name}".encode()), (2, body))
+
+
+def number(*fields: tuple[int, int]) -> bytes:
+    """A message of numbers."""
+    return b"".join(_varint(field << 3 | _NUMBER) + _varint(value) for field, value in fields)
 
 
 def message(*fields: tuple[int, bytes]) -> bytes:

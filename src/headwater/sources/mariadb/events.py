@@ -17,6 +17,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -45,8 +46,9 @@ HEADER = struct.Struct("<IBIIIH")
 _COLUMN_NAMES = 4
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
+    """A tuple, because there are millions of them, and a dataclass takes three times as long to make."""
+
     kind: int
     when: int
     """Seconds since 1970."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.model.errors import HeadwaterError, LifeChanged
 from headwater.model.names import Position
@@ -23,8 +24,7 @@ _ROUND = re.compile(r"\d+@[0-9a-f]+\.\d+")
 _BITS = 40
 
 
-@dataclass(frozen=True, order=True)
-class Place:
+class Place(NamedTuple):
     """The `offset` is where the next event begins."""
 
     number: int

@@ -14,6 +14,7 @@ from headwater.sources.mariadb.events import packed
 _BLOCK = 1 << 18
 _MOST = 0xFFFFFF
 _NULL = 251
+_DONE, _ERROR = 0xFE, 0xFF
 
 Reading = Callable[[int], bytes]
 """Reads at most so many bytes; none at the end."""
@@ -23,25 +24,31 @@ Columns = list[list[bytes | None]]
 
 def packets(read: Reading) -> Iterator[bytes]:
     """Whole packets of the protocol, until the server says that it is done."""
-    held, at = b"", 0
+    held, at, length = b"", 0, 0
     parts: list[bytes] = []
     while True:
-        while len(held) - at < 4 or len(held) - at < 4 + int.from_bytes(held[at : at + 3], "little"):
+        begin = end = at + 4
+        if begin <= length:
+            end = begin + int.from_bytes(held[at : at + 3], "little")
+        if end > length:
             more = read(_BLOCK)
             if not more:
                 raise pymysql.OperationalError(2013, "lost the connection while an answer was read")
             held, at = held[at:] + more, 0
-        size = int.from_bytes(held[at : at + 3], "little")
-        packet, at = held[at + 4 : at + 4 + size], at + 4 + size
-        if size == _MOST or parts:
+            length = len(held)
+            continue
+        packet, at = held[begin:end], end
+        if parts or end - begin == _MOST:
             parts.append(packet)
-            if size == _MOST:
+            if end - begin == _MOST:
                 continue
             packet, parts = b"".join(parts), []
-        if packet[0] == 0xFF:
-            raise pymysql.OperationalError(int.from_bytes(packet[1:3], "little"), packet[9:].decode("utf-8", "replace"))
-        if packet[0] == 0xFE and len(packet) < 9:
-            return
+        if packet[0] >= _DONE:
+            if packet[0] == _ERROR:
+                said = packet[9:].decode("utf-8", "replace")
+                raise pymysql.OperationalError(int.from_bytes(packet[1:3], "little"), said)
+            if len(packet) < 9:
+                return
         yield packet
 
 

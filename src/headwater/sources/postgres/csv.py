@@ -1,7 +1,8 @@
 """Rows as they come from the server, CSV, to Arrow; and values that their type cannot represent.
 
-Arrow parses a block of rows at once. Only if that fails is the block looked at column by column, value by value: a
-question is then answered with the value that did not fit (`Misfit`), a poll goes on without it and says so (UNFIT).
+Arrow parses a piece of many whole rows at once. Only if that fails is the piece looked at column by column, value by
+value: a question is then answered with the value that did not fit (`Misfit`), a poll goes on without it and says so
+(UNFIT).
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-Row = bytes | bytearray | memoryview
+Piece = bytes | bytearray
 
-_BLOCK_BYTES = 4 << 20
 _PARSE = pcsv.ParseOptions(newlines_in_values=True)
 
 
@@ -30,15 +30,15 @@ class Misfit(Exception):
         self.column, self.value = column, value
 
 
-def read_csv(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Record batches from whole CSV rows, a few megabytes at a time; at least one, if only to tell the schema."""
-    return _read(rows, schema, _parsed)
+def read_csv(pieces: Iterable[Piece], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """A record batch for each piece, which ends where a row ends; at least one, if only to tell the schema."""
+    return _read(pieces, schema, _parsed)
 
 
-def read_csv_with_misfits(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_csv_with_misfits(pieces: Iterable[Piece], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The same, but a value that does not fit is null, and named in UNFIT: the last column of the schema, which the
     rows do not have. The column before that one is the row's key."""
-    return _read(rows, schema, _marked)
+    return _read(pieces, schema, _marked)
 
 
 def shortened(value: str) -> str:
@@ -46,21 +46,17 @@ def shortened(value: str) -> str:
 
 
 def _read(
-    rows: Iterable[Row], schema: pa.Schema, parsed: Callable[[bytes, pa.Schema], pa.RecordBatch]
+    pieces: Iterable[Piece], schema: pa.Schema, parsed: Callable[[Piece, pa.Schema], pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    held: list[Row] = []
-    size = given = 0
-    for row in rows:
-        held.append(row)
-        size += len(row)
-        if size >= _BLOCK_BYTES:
-            yield parsed(b"".join(held), schema)
-            held, size, given = [], 0, given + 1
-    if held or not given:
-        yield parsed(b"".join(held), schema)
+    given = False
+    for piece in pieces:
+        yield parsed(piece, schema)
+        given = True
+    if not given:
+        yield parsed(b"", schema)
 
 
-def _parsed(block: bytes, schema: pa.Schema) -> pa.RecordBatch:
+def _parsed(block: Piece, schema: pa.Schema) -> pa.RecordBatch:
     if not block:
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
     try:
@@ -71,7 +67,7 @@ def _parsed(block: bytes, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _marked(block: bytes, schema: pa.Schema) -> pa.RecordBatch:
+def _marked(block: Piece, schema: pa.Schema) -> pa.RecordBatch:
     if not block:
         return _parsed(block, schema)
     *fields, _ = schema
@@ -145,7 +141,7 @@ def _digits(kind: pa.DataType) -> str:
     return rf"^-?0*[0-9]{{0,{kind.precision - kind.scale}}}(\.[0-9]{{0,{kind.scale}}}0*)?$"
 
 
-def _parse(block: bytes, types: Sequence[pa.DataType]) -> pa.Table:
+def _parse(block: Piece, types: Sequence[pa.DataType]) -> pa.Table:
     names = [f"c{i}" for i in range(len(types))]
     return pcsv.read_csv(
         pa.BufferReader(block),
@@ -174,7 +170,7 @@ def _unhexed(texts: pa.Array) -> pa.Array:
     return pc.if_else(texts.is_valid(), plain, None) if validity is not None else plain
 
 
-def _first_misfit(block: bytes, schema: pa.Schema) -> Misfit:
+def _first_misfit(block: Piece, schema: pa.Schema) -> Misfit:
     """Which value it was: read everything as text, and try column by column, value by value."""
     for field, column in zip(schema, _parse(block, [pa.binary()] * len(schema)).columns, strict=True):
         _, wrong = _fitting(pa.concat_arrays(column.chunks), field.type)

@@ -34,32 +34,22 @@ How it is set up and taken down again is in `log_setup.py`, what it asks of the 
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
-import json
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
-
-from psycopg import sql
+from collections.abc import Iterable, Iterator
 
 from headwater.model.errors import SourceUnavailable
 from headwater.sources.postgres import life
 from headwater.sources.postgres.connection import Connection, ConnectionPool
-from headwater.sources.postgres.partitions import Partitions
-from headwater.sources.postgres.pgoutput import Relation, Transaction, transactions
-from headwater.sources.postgres.triggers import changes_table
+from headwater.sources.postgres.moving import COLUMNS_NOW, Moving, int_of, lsn_of
 
 PUBLICATION = "headwater"
-FETCH = 5_000
+FETCH_FIRST, FETCH, FETCH_BYTES = 1_000, 30_000, 4 << 20
+"""Of the log's messages: a thousand at first, then as many as these bytes hold if they go on as they are, within
+reason."""
 QUIET_BYTES = 4 << 20
 """So much of the log that says nothing of our tables is passed over before that is noted, and the slot let go of it."""
-AT_ONCE = 50_000
-"""So many changes are written at a time; a transaction of more is held as long as it takes to tell it."""
-
-COLUMNS_NOW = """
-SELECT g.oid::bigint, json_agg(json_build_array(a.attnum, a.attname, a.xmin::text) ORDER BY a.attnum)::text
-FROM headwater.logged AS g JOIN pg_catalog.pg_attribute AS a ON a.attrelid = g.oid
-WHERE a.attnum > 0 AND NOT a.attisdropped GROUP BY g.oid
-"""
+HELD_BYTES = 1 << 20
+"""So much that was moved may stay in the slot: to let go of it makes the server read that part of its log, and to be
+told of it again, and pass it over, costs no more while it is little."""
 
 STATE = """
 SELECT l.slot, l.moved::text, s.slot_name IS NOT NULL AND coalesce(s.wal_status, '') <> 'lost',
@@ -68,6 +58,12 @@ SELECT l.slot, l.moved::text, s.slot_name IS NOT NULL AND coalesce(s.wal_status,
 FROM headwater.log AS l LEFT JOIN pg_catalog.pg_replication_slots AS s
     ON s.slot_name = l.slot AND s.database = current_database()
 """
+
+_ON_DISK = """
+SELECT pg_current_xact_id()::text::bigint, CASE WHEN current_setting('synchronous_commit') = 'off'
+    THEN set_config('synchronous_commit', 'local', true) END
+"""
+"""The transaction that moves, which positions will name: it must not be taken back by a crash when it is committed."""
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headwater log', 0))"
 
@@ -97,33 +93,6 @@ def note_gap(connection: Connection, oids: Iterable[int], reason: str) -> bool:
     return noted > 0
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Of one table: number and name of each column, and which transaction last altered it."""
-
-    known: tuple[tuple[int, str, str], ...]
-
-    @classmethod
-    def read(cls, text: str) -> _Columns:
-        return cls(tuple((number, name, by) for number, name, by in json.loads(text)))
-
-    def layout(self, relation: Relation, now: _Columns) -> str | None:
-        """The numbers behind the names that the log tells; None if somebody altered them meanwhile."""
-        before = {name: (number, name, by) for number, name, by in self.known}
-        after = {name: (number, name, by) for number, name, by in now.known}
-        taken, left = {number for number, _, _ in self.known}, {number for number, _, _ in now.known}
-        numbers = []
-        for name in relation.columns:
-            one = after.get(name)
-            if one is None and name in before and before[name][0] not in left:  # it was dropped since
-                numbers.append(before[name][0])
-                continue
-            if one is None or (one != before.get(name) and (name in before or one[0] in taken)):
-                return None
-            numbers.append(one[0])
-        return " ".join(map(str, numbers))
-
-
 class Log:
     """The log of one source, moved when somebody needs to know."""
 
@@ -132,14 +101,17 @@ class Log:
         self._known = 0
         """Up to where everything is moved, or there was nothing to move."""
         self._asked = 0
+        self._much = False
+        """Whether much was told the last time, and would be again."""
 
     def knows(self, upto: str | None) -> bool:
         """Whether everything up to there is moved already."""
         return upto is not None and self._asked <= int_of(upto) <= self._known
 
-    def move(self, upto: str | None, idle: Connection | None = None) -> bool:
-        """Have every transaction that ended before this place of the log in the change tables. Whether that wrote
-        anything: an idle source stays as it is. `idle`: a connection without a transaction, to do it with."""
+    def move(self, upto: str | None, idle: Connection | None = None) -> int | None:
+        """Have every transaction that ended before this place of the log in the change tables. The transaction that
+        wrote them, if there was anything to write: an idle source stays as it is. `idle`: a connection without a
+        transaction, to do it with."""
         if upto is None:
             raise SourceUnavailable(
                 "a server in recovery cannot be read by its log", 'connect to the primary, or capture = "triggers"'
@@ -148,14 +120,15 @@ class Log:
             self._known = 0
         self._asked = int_of(upto)
         if self._asked <= self._known:
-            return False
+            return None
         with contextlib.nullcontext(idle) if idle is not None else self._connections.borrow() as connection:
             if not life.flushed(connection, upto):
                 raise SourceUnavailable("the server does not write its log to disk", "look at the server's log")
             with connection.transaction():
                 known, wrote = self._move(connection)
+                row = connection.execute(_ON_DISK).fetchone() if wrote else None
         self._known = max(self._known, known)
-        return wrote
+        return row[0] if row else None
 
     def move_in(self, connection: Connection) -> None:
         """In a transaction that keeps writers of a table out: have all that they wrote in the change tables."""
@@ -178,8 +151,8 @@ class Log:
             return 0, note_gap(connection, logged(connection), gap)
         connection.execute(  # of what was moved and committed earlier
             "SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots"
-            " WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn",
-            [moved, slot, moved],
+            " WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn - %s::numeric",
+            [moved, slot, moved, 0 if self._much else HELD_BYTES],
         )
         was = connection.execute("SELECT oid::bigint, columns FROM headwater.logged").fetchall()
         before: dict[int, str] = dict(was)
@@ -187,10 +160,13 @@ class Log:
         row = connection.execute("SELECT pg_current_wal_flush_lsn()::text, pg_current_snapshot()::text").fetchone()
         assert row is not None
         end, xmax = row[0], int(row[1].split(":")[1])
-        moving = _Moving(connection, before, int_of(moved), xmax)
-        for transaction in transactions(_messages(connection, slot, end)):
-            moving.take(transaction)
+        moving = Moving(connection, before, int_of(moved), xmax)
+        size = 0
+        for messages in _messages(connection, slot, end):
+            moving.take(messages)
+            size += sum(map(len, messages))
         moving.write()
+        self._much = size > HELD_BYTES
         altered = [(oid, columns) for oid, columns in noted.items() if before.get(oid) != columns]
         if moving.end == int_of(moved) and not altered and int_of(end) - int_of(moved) < QUIET_BYTES:
             return int_of(end), False
@@ -204,114 +180,16 @@ class Log:
         return int_of(end), True
 
 
-class _Moving:
-    """What a move has read and not written yet."""
-
-    def __init__(self, connection: Connection, before: dict[int, str], moved: int, xmax: int) -> None:
-        self._connection, self._moved, self._xmax = connection, moved, xmax
-        self._before = {oid: _Columns.read(text) for oid, text in before.items()}
-        self._partitions = Partitions.read(connection, before)
-        self._layouts: dict[Relation, str | None] = {}
-        self._lines: dict[int, list[bytes]] = {}
-        self._commits: list[bytes] = []
-        self._waiting = 0
-        self.end = moved
-        self.gaps: dict[int, str] = {}
-
-    def take(self, one: Transaction) -> None:
-        if one.end <= self._moved:
-            return
-        self.end = max(self.end, one.end)
-        xid = self._whole(one.xid)
-        for oid in one.partial:
-            for root in self._concerned(one, oid):
-                self.gaps[root] = "was written without its old rows in the log (REPLICA IDENTITY was not FULL)"
-        for oid in self._partitions.untold(one.truncated, one.end):
-            self.gaps[oid] = "has a partition that was truncated before 'headwater setup' had put a trigger on it"
-        at = _timestamp(one.at)
-        for change in one.changes:
-            table = change.relation.oid
-            if table not in self._before:
-                table = self._partitions.root(table) or 0
-            if not table:
-                for root in self._concerned(one, change.relation.oid):
-                    self.gaps[root] = "had a partition, perhaps, that was written and is gone"
-                continue
-            layout = self._layout(change.relation, table)
-            if layout is None:
-                self.gaps[table] = "was altered while its changes were read from the log"
-                continue
-            row = change.row
-            if b"\\" in row or b"\n" in row or b"\t" in row or b"\r" in row:
-                row = row.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
-            self._lines.setdefault(table, []).append(
-                b"%d\t%s\t%d\t%s\t%s\n" % (xid, at, change.count, layout.encode(), row)
-            )
-        if one.changes or one.truncated:
-            self._commits.append(b"%d\t%s\n" % (xid, lsn_of(one.end).encode()))
-        self._waiting += len(one.changes)
-        if self._waiting >= AT_ONCE:
-            self.write()
-
-    def write(self) -> None:
-        cursor = self._connection.cursor()
-        for oid, lines in self._lines.items():
-            if lines:
-                into = sql.SQL('COPY {} (xid, at, count, layout, "row") FROM STDIN').format(changes_table(oid))
-                with cursor.copy(into) as copy:
-                    copy.write(b"".join(lines))
-        if self._commits:
-            with cursor.copy("COPY headwater.commits (xid, lsn) FROM STDIN") as copy:
-                copy.write(b"".join(self._commits))
-        self._lines, self._commits, self._waiting = {}, [], 0
-
-    def _concerned(self, one: Transaction, oid: int) -> Collection[int]:
-        """The captured tables that miss something if it is not told of this one: itself, or what it is a partition of;
-        if it is neither, all that it may have been a partition of. What came before their capture began is no loss."""
-        if oid in self._before:
-            return [oid]
-        root = self._partitions.root(oid)
-        if root is None and oid == self._partitions.apart:  # what tells parts of global transactions
-            return []
-        roots = self._partitions.roots if root is None else [root]
-        return [one_root for one_root in roots if self._partitions.begun(one_root) < one.end]
-
-    def _layout(self, relation: Relation, table: int) -> str | None:
-        if relation not in self._layouts:
-            if not self._layouts:
-                found = self._connection.execute(COLUMNS_NOW).fetchall()
-                self._now = {oid: _Columns.read(text) for oid, text in found}
-            before, now = self._before.get(table), self._now.get(table)
-            self._layouts[relation] = None if before is None or now is None else before.layout(relation, now)
-        return self._layouts[relation]
-
-    def _whole(self, xid: int) -> int:
-        """A transaction's id of 64 bits: the newest with these 32 that was begun by now."""
-        found = (self._xmax & ~0xFFFFFFFF) | xid
-        return found if found < self._xmax + (1 << 31) else found - (1 << 32)
-
-
-def _messages(connection: Connection, slot: str, end: str) -> Iterator[bytes]:
+def _messages(connection: Connection, slot: str, end: str) -> Iterator[list[bytes]]:
+    """So many at a time as are worth the trip, and no more than fit into memory."""
     with connection.cursor(name="headwater_log") as cursor:
-        cursor.itersize = FETCH
         cursor.execute(
             "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL,"
             " 'proto_version', '1', 'publication_names', %s)",
             [slot, end, PUBLICATION],
             binary=True,
         )
-        for row in cursor:
-            yield bytes(row[0])
-
-
-def int_of(lsn: str) -> int:
-    high, low = lsn.split("/")
-    return (int(high, 16) << 32) | int(low, 16)
-
-
-def lsn_of(place: int) -> str:
-    return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"
-
-
-def _timestamp(microseconds: int) -> bytes:
-    return (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=microseconds)).isoformat().encode()
+        fetch = FETCH_FIRST
+        while found := [row[0] for row in cursor.fetchmany(fetch)]:
+            yield found
+            fetch = max(1, min(FETCH, FETCH_BYTES * len(found) // sum(map(len, found))))

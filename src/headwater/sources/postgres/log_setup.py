@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from headwater.sources.postgres.connection import Connection
-from headwater.sources.postgres.log import COLUMNS_NOW, PUBLICATION, STATE, is_used
+from headwater.sources.postgres.log import PUBLICATION, STATE, is_used
+from headwater.sources.postgres.moving import COLUMNS_NOW
 from headwater.sources.postgres.script import Do
 
 TABLES = """

@@ -28,12 +28,13 @@ from headwater.sources.postgres.sql import fresh, key_of, later_text, snapshot, 
 from headwater.sources.postgres.types import PgColumn, text_output
 
 _CANDIDATES = 20
-_PLACE = "(SELECT (m.lsn - '0/0')::bigint FROM headwater.commits AS m WHERE m.xid = t.xid)"
 _MOMENT = pa.timestamp("us", "UTC")
 _FOUND = pa.schema(
     [("xid", pa.int64()), ("last", pa.int64()), ("count", pa.int64()), ("at", _MOMENT), ("time", _MOMENT),
-     ("xmax", pa.int64()), ("hidden", pa.string()), ("lsn", pa.int64())]
+     ("xmax", pa.int64()), ("hidden", pa.string())]
 )  # fmt: skip
+_COMMITS = sql.SQL("headwater.commits")
+_XIDS = pa.schema([("xid", pa.int64())])
 
 Read = Callable[[sql.Composable, pa.Schema], pa.Table]
 _LABELS_AT_MOST = 8
@@ -113,21 +114,18 @@ def tell(connection: Connection, read: Read, span: Span, limit: int) -> Told:
         base = seen.union(span.after)
         found = read(_transactions(span, base), _FOUND)
         if found.num_rows:
-            return _told(found, span, base, limit)
+            return _told(found, _committed(read, span, base), span, base, limit)
         offset *= 2
-    return _told(read(_transactions(span, span.now), _FOUND), span, span.now, limit)
+    return _told(read(_transactions(span, span.now), _FOUND), _committed(read, span, span.now), span, span.now, limit)
 
 
-def _told(found: pa.Table, span: Span, base: Snapshot, limit: int) -> Told:
+def _told(found: pa.Table, committed: Ints | None, span: Span, base: Snapshot, limit: int) -> Told:
     timed = span.timed and not found.column("time").null_count
     moments = found.column("time" if timed else "at").cast(pa.int64()).to_numpy()
     xids, last, count = (found.column(n).to_numpy() for n in range(3))
     seen = Seen.of(found.column("xmax").to_numpy(), found.column("hidden").combine_chunks())
-    places = found.column("lsn")
-    if places.null_count or not len(places):
-        ordered = order(xids, seen, last, moments if timed else None)
-    else:  # the log's own order: each transaction is a state
-        ordered = Order(np.argsort(places.to_numpy(), kind="stable"), np.arange(len(places)))
+    logged = _in_the_order(xids, committed) if committed is not None else None
+    ordered = logged or order(xids, seen, last, moments if timed else None)
     places, starts = ordered.places, ordered.starts
     kept = len(places)
     if len(starts):
@@ -141,6 +139,25 @@ def _told(found: pa.Table, span: Span, base: Snapshot, limit: int) -> Told:
         end = base.without(cut.tolist(), max(int(xids[told].max()), span.after.xmax - 1))
     at = moments[told] if timed else _at_least(xids[told], moments[told], span.known)
     return Told(xids[told], group, at, last, seen, told, end, more=bool(len(cut)) or base != span.now)
+
+
+def _committed(read: Read, span: Span, base: Snapshot) -> Ints | None:
+    """The transactions that the log told, in its order."""
+    if not span.logged:
+        return None
+    wanted = sql.SQL("{} AND {}").format(fresh(span.after.text), _shown(base))
+    found = read(sql.SQL("SELECT xid FROM {} AS c WHERE {} ORDER BY lsn").format(_COMMITS, wanted), _XIDS)
+    told: Ints = found.column(0).to_numpy()
+    return told
+
+
+def _in_the_order(xids: Ints, committed: Ints) -> Order | None:
+    """The log's own order, in which each transaction is a state; None if it does not tell all of them."""
+    by_id = np.argsort(committed, kind="stable")
+    at = np.searchsorted(committed[by_id], xids)
+    if not len(xids) or not len(committed) or (committed[by_id[np.minimum(at, len(by_id) - 1)]] != xids).any():
+        return None
+    return Order(np.argsort(by_id[at], kind="stable"), np.arange(len(xids)))
 
 
 def _at_least(xids: Ints, at: Ints, known: tuple[Snapshot, int] | None) -> Ints:
@@ -190,10 +207,9 @@ def _transactions(span: Span, base: Snapshot) -> sql.Composable:
     """One row per transaction. A transaction's last change has the last snapshot that it saw."""
     time = "pg_xact_commit_timestamp(xid::xid)" if span.timed else "NULL"
     return sql.SQL(
-        "SELECT xid::text::bigint, last, n, at, " + time + ","
-        " coalesce(pg_snapshot_xmax(seen)::text::bigint, 0), nullif(split_part(seen::text, ':', 3), ''), "
-        + (_PLACE if span.logged else "NULL")
-        + " FROM ("
+        "SELECT xid, last, n, at, " + time + ","
+        " coalesce(pg_snapshot_xmax(seen)::text::bigint, 0), nullif(split_part(seen::text, ':', 3), '')"
+        " FROM ("
         " SELECT xid, max(id) AS last, count(*) AS n, max(at) AS at,"
         " (array_agg(seen ORDER BY id DESC))[1] AS seen FROM {} AS c GROUP BY xid) AS t"
     ).format(_changes(span, "xid, id, at, seen", _shown(base)))

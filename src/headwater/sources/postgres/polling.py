@@ -30,6 +30,7 @@ from headwater.sources.postgres.triggers import changes_table
 from headwater.sources.postgres.types import fields_of
 
 _COUNT_AT_MOST = 10_000
+_NAMED_AT_MOST = 100
 _KEY = "__key"
 _COUNTED = [(COUNT, pa.int64()), (ORDINAL, pa.int64())]
 
@@ -99,13 +100,10 @@ class Polling:
         the change tables. None: whatever it sees."""
         if not log.is_used(connection):
             return None
+        life.flushed(connection, shown_now(connection)[1])  # which may take a transaction: before the snapshot is taken
         shown, lsn = shown_now(connection)
-        if self._reader.move(
-            lsn, connection
-        ):  # what was moved is a transaction, too: the next snapshot shows it, and stays
-            shown, lsn = shown_now(connection)
-            self._reader.move(lsn, connection)
-        return shown
+        wrote = self._reader.move(lsn, connection)
+        return shown if wrote is None else _with(shown, wrote)
 
     def _span(self, connection: Connection, after: Position, tables: Sequence[PgTable]) -> tuple[Span, int, str | None]:
         """What there is to poll; an error if `after` cannot be gone on from."""
@@ -170,6 +168,16 @@ class Polling:
         assert not places.null_count, "a change of a transaction that was not told"
         ordinals = pa.array(told.group[places.to_numpy()] if len(told.group) else [], pa.int64())
         return rows.set_column(rows.column_names.index(ORDINAL), ORDINAL, ordinals)
+
+
+def _with(shown: Snapshot, moved: int) -> Snapshot:
+    """The snapshot, and the transaction that moved what it shows: that wrote nothing that is captured, and the next
+    snapshot of a source that stays idle will show it, too. Where many others have begun between the two, the source is
+    not idle, and they are not worth naming."""
+    if moved >= shown.xmax + _NAMED_AT_MOST:
+        return shown
+    hidden = (*shown.xip, *range(shown.xmax, moved))
+    return Snapshot(min(hidden, default=moved + 1), moved + 1, hidden)
 
 
 def _nothing(at: Position, known: Mapping[TableName, PgTable], tables: Mapping[TableName, Sequence[str]]) -> Poll:

@@ -18,6 +18,7 @@ from headwater.model.source import UNFIT
 from headwater.sources.postgres import life, log_limit
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import MOVED, Connection, ConnectionPool
+from headwater.sources.postgres.copying import copied_out
 from headwater.sources.postgres.csv import Misfit, misfit_advice, read_csv, read_csv_with_misfits, shortened
 from headwater.sources.postgres.identity import KnownTables, may_have_moved
 from headwater.sources.postgres.log import Log
@@ -67,7 +68,7 @@ class Reader:
         self.known = known
         self.log = Log(connections)
 
-    def move(self, upto: str | None, idle: Connection | None = None) -> bool:
+    def move(self, upto: str | None, idle: Connection | None = None) -> int | None:
         """Have the log told up to there (`log.py`), unless it has grown too long to be waited for (`log_limit.py`)."""
         if not self.log.knows(upto):
             with contextlib.nullcontext(idle) if idle is not None else self._connections.borrow() as connection:
@@ -131,8 +132,8 @@ class Reader:
         self, connection: Connection, statement: sql.Composable, asked: Asked, tables: Mapping[TableName, PgTable]
     ) -> Iterator[pa.RecordBatch]:
         try:
-            with connection.cursor().copy(_copy(statement)) as copy:
-                yield from read_csv(copy, asked.schema)
+            with copied_out(connection, _copy(statement)) as pieces:
+                yield from read_csv(pieces, asked.schema)
         except Misfit as misfit:
             table, column = asked.of[misfit.column]
             raise self._unfit(tables[table], Misfit(column, misfit.value)) from None
@@ -148,11 +149,11 @@ class Reader:
     def copied(self, connection: Connection, statement: sql.Composable, schema: pa.Schema) -> pa.Table:
         """All rows. The copy is read to its end whatever is in it, so that the transaction can go on."""
         read = read_csv_with_misfits if UNFIT in schema.names else read_csv
-        with connection.cursor().copy(_copy(statement)) as copy:
+        with copied_out(connection, _copy(statement)) as pieces:
             try:
-                return pa.Table.from_batches(read(copy, schema), schema)
+                return pa.Table.from_batches(read(pieces, schema), schema)
             except Misfit:
-                for _ in copy:
+                for _ in pieces:
                     pass
                 raise
 

@@ -1,4 +1,5 @@
 // Sources on the left, views to the right of what they read; what an edge says is how far its view is behind.
+import { rate } from "../live.js";
 import { html, useState, useMemo, useEffect, useRef, num, span, size, useTick, useData, link, go, age, when, ago, Failure, plural } from "../lib.js";
 
 const LABELLED = 40, FEW = 16, PHONE = 520;
@@ -36,7 +37,7 @@ export function layout(live, room, wanted) {
     columns.forEach((column) => { column.forEach((n) => { n.wish = mean(turn % 2 ? readers.get(n.key) || [] : n.reads, n); }); column.sort((a, b) => a.wish - b.wish || a.key.localeCompare(b.key)); place(column); });
   }
   const tallest = Math.max(1, ...columns.map((c) => c.length));
-  const phone = room < PHONE, WIDTH = phone ? 136 : 200, NARROW = phone ? 62 : 118, MARGIN = phone ? 12 : 30;
+  const phone = room < PHONE, WIDTH = phone ? 130 : 200, NARROW = phone ? 58 : 118, MARGIN = phone ? 10 : 30;
   const few = tallest <= FEW, HEIGHT = few ? 46 : 28, DOWN = few ? 32 : 8;
   const ACROSS = Math.min(460, Math.max(NARROW, columns.length > 1 ? (room - 2 * MARGIN - columns.length * WIDTH) / (columns.length - 1) : 0));
   const height = tallest * (HEIGHT + DOWN) - DOWN + 2 * MARGIN;
@@ -66,7 +67,7 @@ function Node({ node, tall, wide, on, dim, over, open }) {
   return html`<g class=${`node ${node.source ? "source" : "view"} ${on ? "on" : ""} ${dim ? "dim" : ""}`} transform=${`translate(${node.x} ${node.y})`} tabindex="0" role="button"
       aria-label=${`${node.source ? "source" : "view"} ${of.name}, ${of.word}`} onMouseEnter=${() => over(node.key)} onMouseLeave=${() => over(null)} onFocus=${() => over(node.key)} onBlur=${() => over(null)} onClick=${open} onKeyDown=${press}>
     <rect width=${wide} height=${tall} rx=${tall > 30 ? 9 : 7} /><circle class=${of.grade} cx="17" cy=${tall > 30 ? 17 : 14} r="4" />
-    <text x="30" y=${tall > 30 ? 21 : 18.5}>${cut(of.name, wide > 150 ? 22 : 14)}</text>${tall > 30 && html`<text class="sub" x="30" y="36">${cut(sub, wide > 150 ? 30 : 18)}</text>`}<title>${of.name}: ${of.word}</title></g>`;
+    <svg x="30" width=${wide - 36} height=${tall}><text y=${tall > 30 ? 21 : 18.5}>${cut(of.name, wide > 150 ? 24 : 15)}</text>${tall > 30 && html`<text class="sub" y="36">${cut(sub, wide > 150 ? 32 : 19)}</text>`}</svg><title>${of.name}: ${of.word}</title></g>`;
 }
 
 function Drawer({ live, name, close }) {
@@ -102,13 +103,18 @@ function Drawer({ live, name, close }) {
   </aside>`;
 }
 
-export function Flow({ live, args }) {
+export function Flow({ live, samples, args }) {
   useTick(2000);
   const [over, set] = useState(null);
   const [text, search] = useState("");
   const box = useRef();
   const [room, setRoom] = useState(0);
-  useEffect(() => { if (box.current) setRoom(box.current.clientWidth); }, [live.views.length > 0]);
+  useEffect(() => {
+    if (!box.current) return undefined;
+    const watch = new ResizeObserver(([entry]) => setRoom(Math.floor(entry.contentRect.width)));
+    watch.observe(box.current);
+    return () => watch.disconnect();
+  }, [live.views.length > 0]);
   const shape = JSON.stringify([live.sources.map((s) => s.name), live.views.map((v) => [v.name, v.sources, v.parents])]);
   const wanted = text.trim().toLowerCase();
   const map = useMemo(() => layout(live, room, wanted), [shape, room, wanted]);
@@ -120,14 +126,16 @@ export function Flow({ live, args }) {
   const few = edges.length <= LABELLED;
   if (!live.views.length) return html`<h1>Map</h1><p class="empty">There is no view yet. Write one in views/, then <code>headwater run</code>.</p>`;
   return html`<section><h1>Where rows come from</h1>
-    <p class="lead">Changes flow from left to right. An edge says how far its view is behind: transactions that have a number and are not shown, and how long the oldest has waited.</p>
+    <p class="lead">Changes flow from left to right. An edge says how far its view is behind: transactions that have a number and are not shown, how long the oldest has waited, and how many questions a second its sources are asked for it.</p>
     ${live.views.length > 12 && html`<div class="bar" style="margin-top:20px"><input type="search" placeholder="Find" aria-label="Find a view or a source" value=${text} onInput=${(e) => search(e.target.value)} /></div>`}
-    <div class="map" ref=${box} tabindex="0" role="region" aria-label="map"><svg width=${map.width} height=${map.height} role="group">
+    <div class="map" ref=${box} tabindex="0" role="region" aria-label="map"><svg width=${map.width} height=${map.height} role="group" aria-label="sources and views">
       ${edges.map(([a, b]) => { const on = near && near.has(a.key) && near.has(b.key); return html`<path class=${`edge ${on ? "on" : ""} ${b.view.grade === "good" || b.view.grade === "idle" ? "" : b.view.grade} ${near && !on ? "dim" : ""}`} d=${curve(a, b, map)} />`; })}
       ${[...map.nodes.values()].map((n) => { if (!n.view || !n.reads.length) return null;
         const on = near && near.has(n.key), waiting = Math.max(0, live.numbered - n.view.seq), seconds = age(n.view);
-        if (!(few ? !near || on : on) || (!waiting && seconds === null)) return null;
-        return html`<text class="lag" x=${n.x - 10} y=${n.y + map.tall / 2 - 8} text-anchor="end">${[waiting && map.wide > 150 ? `${num(waiting)} tx` : "", seconds === null ? "" : span(seconds)].filter(Boolean).join(", ")}</text>`; })}
+        const asked = live.running ? rate(samples, (s) => s.questions[n.view.name]) : null, wide = map.wide > 150;
+        if (!(few ? !near || on : on) || (!waiting && seconds === null && !asked)) return null;
+        const said = [waiting && wide ? `${num(waiting)} tx` : "", seconds === null ? "" : span(seconds), asked && wide ? `${asked < 10 ? asked.toFixed(1) : num(Math.round(asked))} q/s` : ""].filter(Boolean).join(", ");
+        return said && html`<text class="lag" x=${n.x - 10} y=${n.y + map.tall / 2 - 8} text-anchor="end"><title>${`${plural(waiting, "transaction")} not shown yet${seconds === null ? "" : `, ${span(seconds)} behind`}${asked === null ? "" : `, ${asked.toFixed(1)} questions a second`}`}</title>${said}</text>`; })}
       ${[...map.nodes.values()].map((n) => html`<${Node} key=${n.key} node=${n} tall=${map.tall} wide=${map.wide} on=${opened === (n.source || n.view).name} dim=${near && !near.has(n.key)} over=${set} open=${() => go(link("map", (n.source || n.view).name))} />`)}
     </svg></div></section>
     ${opened && html`<${Drawer} live=${live} name=${opened} close=${() => go(link("map"))} />`}`;

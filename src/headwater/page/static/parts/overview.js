@@ -11,7 +11,12 @@ function headline(live) {
   const cut = html`cut ${num(live.cut.number)}, at transaction ${num(live.cut.seq)}, ${ago(live.cut.at)}`;
   const troubled = live.views.filter((v) => v.grade === "bad" || v.grade === "warn").length;
   if (!live.running) return ["Nothing runs.", html`The last cut was ${cut}. Everything can be read and travelled as it was then; <code>headwater run</code> brings it up to date.`];
-  if (troubled) return [`${troubled} of ${plural(live.views.length, "view")} ${troubled === 1 ? "needs" : "need"} attention.`, html`The others show what their sources committed. The newest is ${cut}.`];
+  const away = live.sources.filter((s) => s.grade === "bad" || s.grade === "warn").length;
+  if (troubled || away) {
+    const who = [troubled ? `${troubled} of ${plural(live.views.length, "view")}` : "", away ? `${away} of ${plural(live.sources.length, "source")}` : ""].filter(Boolean).join(" and ");
+    const rest = away ? "Views that need what is away wait, the others go on." : "The others show what their sources committed.";
+    return [`${who} ${troubled + away === 1 ? "needs" : "need"} attention.`, html`${rest} The newest is ${cut}.`];
+  }
   const waits = live.numbered - live.cut.seq;
   const oldest = Math.max(0, ...live.views.map((v) => (v.since ? age(v) : 0)));
   if (waits > 0 && oldest > BEHIND) return ["Catching up.", html`${plural(waits, "transaction")} on the way, the oldest committed ${span(oldest)} ago. The newest is ${cut}.`];

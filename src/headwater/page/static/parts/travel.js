@@ -25,7 +25,9 @@ function Beside({ name, at }) {
 const addedBy = ({ change, at }) => (change && change.seq === at ? new Set(change.rows.filter((c) => c.count > 0).map((c) => JSON.stringify(c.row.map(([, v]) => v)))) : null);
 
 export function Travel({ live, args }) {
-  const [name, said] = (args[0] || "").split("@");
+  const cutAt = (args[0] || "").lastIndexOf("@"); // a view's name may hold one
+  const whole = args[0] || "", numbered = cutAt >= 0 && /^\d+$/.test(whole.slice(cutAt + 1)) && !live.views.some((v) => v.name === whole);
+  const name = numbered ? whole.slice(0, cutAt) : whole, said = numbered ? whole.slice(cutAt + 1) : "";
   const view = live.views.find((v) => v.name === name) || live.views[0];
   const at = said ? Number(said) : view ? view.seq : 0;
   const [drag, setDrag] = useState(null);
@@ -42,23 +44,23 @@ export function Travel({ live, args }) {
   const low = view.horizon, high = Math.max(view.seq, view.horizon);
   const made = cuts && cuts.find((c) => c.seq >= shown);
   const current = data && data.view === view.name ? data : null;
-  const settled = current && path === asked && drag === null;
+  const settled = current && drag === null && (path === asked || !said); // who follows the newest is always a little behind
   const change = current && current.change;
   const here = change && change.seq === current.at;
   const added = current ? addedBy(current) : null;
-  const copy = () => { navigator.clipboard.writeText(location.href).then(() => { setCopied(true); setTimeout(() => setCopied(false), 1500); }, () => {}); };
+  const copy = () => { navigator.clipboard.writeText(location.href.split("#")[0] + link("travel", `${view.name}@${at}`, ...beside)).then(() => { setCopied(true); setTimeout(() => setCopied(false), 1500); }, () => {}); };
   return html`<section><h1>Every transaction is a state</h1>
     <p class="lead">Move through the history of a view. What you see at a transaction is what a reader saw, or could have seen, right after it.</p>
     <div class="bar" style="margin-top:24px">
       <label>View <select value=${view.name} onChange=${(e) => go(link("travel", e.target.value))}>${live.views.map((v) => html`<option value=${v.name}>${v.name}</option>`)}</select></label>
-      ${live.views.length > 1 && html`<label>Beside <select value=${other ? other.name : ""} onChange=${(e) => go(link("travel", `${view.name}@${at}`, ...(e.target.value ? [e.target.value] : [])))}><option value="">none</option>${live.views.filter((v) => v !== view).map((v) => html`<option value=${v.name}>${v.name}</option>`)}</select></label>`}
+      ${live.views.length > 1 && html`<label>Beside <select value=${other ? other.name : ""} onChange=${(e) => go(link("travel", said ? `${view.name}@${at}` : view.name, ...(e.target.value ? [e.target.value] : [])))}><option value="">none</option>${live.views.filter((v) => v !== view).map((v) => html`<option value=${v.name}>${v.name}</option>`)}</select></label>`}
       <label>Transaction <input type="number" min=${low} max=${high} value=${shown} onChange=${(e) => to(Math.min(high, Math.max(low, Number(e.target.value))), false)} style="width:9em" /></label>
       <span class="bar end"><button disabled=${!settled || current.previous_change === null} onClick=${() => to(current.previous_change, false)}>Previous change</button>
-        <button disabled=${!settled || current.next === null} onClick=${() => to(current.next, false)}>Next change</button><button onClick=${copy}>${copied ? "Copied" : "Copy link"}</button></span></div>
+        <button disabled=${!settled || current.next === null} onClick=${() => to(current.next, false)}>Next change</button><button disabled=${!said} title="follow the newest state" onClick=${() => go(link("travel", view.name, ...beside))}>Newest</button><button onClick=${copy}>${copied ? "Copied" : "Copy link"}</button></span></div>
     <div class="slider"><input type="range" min=${low} max=${high} step="1" value=${shown} aria-label="transaction" onInput=${(e) => setDrag(Number(e.target.value))} />
       ${cuts && html`<${Ticks} cuts=${cuts} low=${low} high=${high} />`}
       <div class="ends n"><span>${num(low)}, the oldest kept</span><span>each mark is a cut</span><span>${num(high)}, the newest</span></div></div>
-    <div class="moment"><span class="big">${num(shown)}</span><span class="soft">${made ? `shown since cut ${num(made.cut)}, ${when(made.at)}` : ""}${current && current.at !== at && drag === null ? `; the state of ${view.name} is that of ${num(current.at)}` : ""}</span></div>
+    <div class="moment"><span class="big">${num(shown)}</span><span class="soft">${[said ? "" : "the newest", made ? `shown since cut ${num(made.cut)}, ${when(made.at)}` : "", said && current && current.at !== at && drag === null ? `the state of ${view.name} is that of ${num(current.at)}` : ""].filter(Boolean).join("; ")}</span></div>
     <${Failure} error=${error} /></section>
     ${!current && !error && html`<p class="empty" role="status">Reading …</p>`}
     ${current && html`<div class="two"><section>

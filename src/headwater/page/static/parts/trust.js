@@ -8,7 +8,7 @@ const Differing = ({ verdict }) => html`<ul class="change" style="margin-top:8px
 
 function Verdict({ view }) {
   const last = view.verdicts.at(-1);
-  if (!last) return html`<span class="faint">never verified</span>`;
+  if (!last) return html`<span class="word faint">never</span>`;
   return html`<div class=${last.ok ? "" : "word bad"}>${last.ok ? "equal to its sources" : last.differing ? `${plural(last.differing, "row")} differ` : "not equal to its sources"}</div><div class="note">${when(last.at)}, at transaction ${num(last.seq)}</div>
     ${!last.ok && html`<${Differing} verdict=${last} />`}`;
 }
@@ -48,6 +48,7 @@ export function Trust({ live }) {
   const failed = work.done.find((job) => job.kind === "verify"), judged = work.done.find((job) => job.kind === "judge");
   return html`<section><h1>${title}</h1>
     <p class="lead"><code>headwater verify</code> recomputes views from their sources as of exactly one cut and compares them row by row, while everything runs on. What it found is kept here. The checker looks at the states themselves: whether each was one that the sources had, in order.</p>
+    ${data && !views.length && html`<p class="empty">There is no view to believe yet: none has been loaded.</p>`}
     ${views.length > 0 && html`<div class="bar" style="margin-top:20px"><button class="main" disabled=${Boolean(work.now)} onClick=${() => begin({ do: "verify" })}>Verify every view</button></div>`}
     ${work.now && html`<${Busy} job=${work.now} stop=${stop} />`}
     <${Failure} error=${error || refused || (failed && failed.error ? failed : null)} />
