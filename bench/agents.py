@@ -1,6 +1,8 @@
 """Agents: what a hub passes on, and what an agent takes while it rests.
 
-    python bench/agents.py [--agents 1,10] [--transactions 100000]
+    python bench/agents.py [--agents 1,10] [--transactions 100000] [--python /small/venv/bin/python]
+
+`--python` runs the agents: one of an environment with nothing but what an agent needs (`pip install headwater`).
 
 For each number of agents: that many real agent processes, each beside a SQLite file with its share of stored
 transactions (one row each), told to one caller per agent through one hub, as `headwater run` polls. Beside it the same
@@ -39,13 +41,14 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--agents", default="1,10")
     arguments.add_argument("--transactions", type=int, default=100_000)
+    arguments.add_argument("--python", default=sys.executable)
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for agents in map(int, given.agents.split(",")):
-            measure(Path(folder) / str(agents), agents, given.transactions // agents)
+            measure(Path(folder) / str(agents), agents, given.transactions // agents, given.python)
 
 
-def measure(folder: Path, agents: int, each: int) -> None:
+def measure(folder: Path, agents: int, each: int, python: str) -> None:
     storage = Storage(str(folder / "warehouse"))
     storage.make_folder()
     with socket.socket() as free:
@@ -59,7 +62,7 @@ def measure(folder: Path, agents: int, each: int) -> None:
     for n, (path, _) in enumerate(files):
         name = f"agent{n}"
         join(folder / name, Invitation(name, settings.address, enrolment.enrol(name)), f"sqlite:///{path}", "")
-        command = [sys.executable, "-m", "headwater.cli.main", "agent", "run", "-f", str(folder / name)]
+        command = [python, "-m", "headwater.cli.main", "agent", "run", "-f", str(folder / name)]
         processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         options = ((HUB, settings.address), (SECRET, enrolment.secret()))
         sources.append(connect(SourceSpec(SourceName("crm"), f"agent://{name}", options)))
