@@ -1,6 +1,6 @@
 """Agents: what a hub passes on, what an agent takes while it rests, and how long it needs after a time away.
 
-    python bench/agents.py [--agents 1,10,100] [--transactions 100000] [--together 10]
+    python bench/agents.py [--agents 1,10,100] [--transactions 100000] [--together 10] [--python /small/venv/bin/python]
 
 For each number of agents: real agents, each beside a SQLite file. They connect, go away, and come back when each file
 has its share of stored transactions (one row each); these are told to one caller per agent through one hub, as
@@ -8,6 +8,9 @@ has its share of stored transactions (one row each); these are told to one calle
 their own; more than that share processes, `--together` of them each (threads, with connections of their own: the way of
 a row is the same), because this is one machine. No Spark: what a run does with what it was told is the same for every
 source.
+
+`--python` runs the agents that have a process each: one of an environment with nothing but what an agent needs
+(`pip install headwater`).
 
 back       from the first process begun to the last agent that has answered
 caught up  from then until everything stored was told
@@ -26,6 +29,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.agent.agent import Agent
@@ -54,6 +58,7 @@ def main() -> None:
     arguments.add_argument("--agents", default="1,10,100")
     arguments.add_argument("--transactions", type=int, default=100_000)
     arguments.add_argument("--together", type=int, default=10)
+    arguments.add_argument("--python", default=sys.executable)
     arguments.add_argument("--be", nargs="*", help="be the agents of these folders")
     given = arguments.parse_args()
     if given.be:
@@ -62,7 +67,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for agents in map(int, given.agents.split(",")):
             together = 1 if agents <= ALONE else given.together
-            measure(Path(folder) / str(agents), agents, given.transactions // agents, together)
+            measure(Path(folder) / str(agents), agents, given.transactions // agents, Processes(together, given.python))
 
 
 def be(folders: list[Path]) -> None:
@@ -76,7 +81,15 @@ def be(folders: list[Path]) -> None:
         thread.join()
 
 
-def measure(folder: Path, agents: int, each: int, together: int) -> None:
+@dataclass(frozen=True)
+class Processes:
+    """How many agents share one, and which Python runs those that have one each."""
+
+    together: int
+    python: str
+
+
+def measure(folder: Path, agents: int, each: int, how: Processes) -> None:
     storage = Storage(str(folder / "warehouse"))
     storage.make_folder()
     with socket.socket() as free:
@@ -92,14 +105,14 @@ def measure(folder: Path, agents: int, each: int, together: int) -> None:
         join(folders[n], Invitation(name, settings.address, enrolment.enrol(name)), f"sqlite:///{path}")
         options = ((HUB, settings.address), (SECRET, enrolment.secret()))
         sources.append(connect(SourceSpec(SourceName("crm"), f"agent://{name}", options)))
-    begins, processes = [begin for _, begin in files], begun(folders, together)
+    begins, processes = [begin for _, begin in files], begun(folders, how)
     try:
         patiently(sources)
         ended(processes)
         for path, _ in files:
             stored(path, each)
         started = time.perf_counter()
-        processes = begun(folders, together)
+        processes = begun(folders, how)
         patiently(sources)
         back = time.perf_counter() - started
         through = drained(sources, begins, each)
@@ -124,13 +137,13 @@ def measure(folder: Path, agents: int, each: int, together: int) -> None:
     )
 
 
-def begun(folders: list[Path], together: int) -> list[subprocess.Popen[bytes]]:
+def begun(folders: list[Path], how: Processes) -> list[subprocess.Popen[bytes]]:
     """Agents as processes."""
-    if together == 1:
-        command = [sys.executable, "-m", "headwater.cli.main", "agent", "run", "-f"]
+    if how.together == 1:
+        command = [how.python, "-m", "headwater.cli.main", "agent", "run", "-f"]
         commands = [[*command, str(folder)] for folder in folders]
     else:
-        parts = [folders[n : n + together] for n in range(0, len(folders), together)]
+        parts = [folders[n : n + how.together] for n in range(0, len(folders), how.together)]
         commands = [[sys.executable, __file__, "--be", *map(str, part)] for part in parts]
     return [subprocess.Popen(command, stderr=subprocess.DEVNULL) for command in commands]
 
