@@ -5,7 +5,8 @@
     SEEDS=1 python tests/lab/verdicts.py NAME     with fewer seeds
 
 A verdict is "holds", "fails", "undecided" (the confidence intervals do not tell), "identity" (true by construction) or,
-where it depends on the seed, "varies 1 of 3: yes no undecided", in the order of its seeds. Whoever changes one looks at why, and says so in the commit.
+where it depends on the seed, "varies 1 of 3: yes no undecided", in the order of its seeds. Whoever changes one looks at
+why, and says so in the commit.
 """
 
 from __future__ import annotations
