@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DBT    := .venv-dbt
 
+# Tests start many processes: each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install mariadb mysql demo lab verdicts test fast soak chaos corpus lint format screens docs bench dbt clean
 
@@ -42,7 +45,7 @@ test: $(READY) ## what must pass: style, types, package order, all tests but soa
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
-	@$(BIN)/python -m pytest -n '$(or $(JOBS),3)' --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n '$(or $(JOBS),3)' --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=5
 
 fast: $(READY) ## the tests that need neither a JVM nor a server
 	@$(BIN)/python -m pytest -m 'not spark and not postgres and not mariadb and not mysql and not s3'

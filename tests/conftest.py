@@ -23,17 +23,16 @@ it a JVM keeps 48 MB of compiled code, which many views fill; then it compiles n
 
 
 LONG = (
-    "test_types",
-    "test_tree_kinds",
-    "test_trees",
     "test_whole",
+    "test_trees",
+    "test_strategies",
     "test_chaos",
     "test_trouble",
     "test_many_views",
     "test_views_agree",
-    "test_processes",
 )
-"""Files that take minutes: they come first, so that no process is left alone with one of them at the end."""
+"""Files that take minutes: they come first, so that no process is left alone with one of them at the end. `make test`
+ends with the tests that took longest."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
