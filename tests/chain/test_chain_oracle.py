@@ -17,7 +17,9 @@ from headwater.chain.member import Member
 from headwater.chain.pins import PinBook
 from headwater.chain.warehouse import ChainWarehouse, Reached
 from headwater.chain.windows import MemberWindows
+from headwater.maintenance.strategies.acknowledged import Acknowledgement, Notice, Post
 from headwater.maintenance.strategies.chain_messages import Restarted
+from headwater.maintenance.strategies.contract import Label, Update, Wake
 from headwater.model.chain import Chain, ChainEpoch, ChainMember
 from headwater.model.conditions import Condition
 from headwater.model.names import SourceName, TableName, ViewName
@@ -227,3 +229,17 @@ def test_nights_without_changes_leave_two_files(tmp_path: Path) -> None:
     while world.window < 20:
         world.turn()
     assert all(len(book.windows(world.chain.source)) <= 3 for book in world.books)
+
+
+def test_what_is_not_acknowledged_is_sent_again_soon_at_first_and_seldom_later() -> None:
+    post = Post(1.0, 30.0)
+    effects = post.send("b", Notice(Update(Label("a", 1), {}, 0.0)))
+    waits = []
+    for _ in range(7):
+        wake = next(effect for effect in effects if isinstance(effect, Wake))
+        waits.append(wake.after)
+        effects = post.take("a", wake.body)[0]
+    assert waits == [1, 2, 4, 8, 16, 30, 30]
+    assert not post.take("b", Acknowledgement(1))[0]
+    assert [e.after for e in post.send("b", Notice(Update(Label("a", 2), {}, 0.0))) if isinstance(e, Wake)] == [1.0]
+    assert not post.take("a", wake.body)[0], "it was acknowledged meanwhile"

@@ -11,8 +11,8 @@ from headwater.model.chain import Chain
 from headwater.sources.agent.frames import Kind, Malformed, frame, frames
 from headwater.sources.agent.values import heard, told
 
-PATIENCE = 5.0
-"""Δt: so long one waits for an acknowledgement before a message is sent again."""
+PATIENCE, LONGEST_PATIENCE = 1.0, 30.0
+"""Δt: so long one waits for an acknowledgement before a message is sent again, at first and at most."""
 
 
 def sealed(chain: Chain, epoch: int, to: Node, body: Body) -> Letter:

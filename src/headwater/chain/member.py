@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from headwater.chain.letter import Letter
-from headwater.chain.letters import PATIENCE, opened, sealed
+from headwater.chain.letters import LONGEST_PATIENCE, PATIENCE, opened, sealed
 from headwater.chain.windows import MemberWindows
 from headwater.maintenance.strategies.acknowledged import Post
 from headwater.maintenance.strategies.chain_messages import Begun, Body, Failed
@@ -124,7 +124,7 @@ _NO_DATABASE: Any = None
 
 
 def _process(epoch: ChainEpoch, place: int, windows: MemberWindows) -> Process:
-    setting, post = chain_setting(epoch.chain), Post(PATIENCE)
+    setting, post = chain_setting(epoch.chain), Post(PATIENCE, LONGEST_PATIENCE)
     past = PinnedSource(epoch.chain.members[place], windows)
     if epoch.chain.how == PURE_PUSH:
         return PushSource(setting, place, 1.0, post, past, (epoch.first, float(epoch.since)))

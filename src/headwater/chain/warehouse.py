@@ -16,7 +16,7 @@ from typing import Any
 
 from headwater.algebra.bag import Bag
 from headwater.chain.letter import Letter
-from headwater.chain.letters import PATIENCE, opened, sealed
+from headwater.chain.letters import LONGEST_PATIENCE, PATIENCE, opened, sealed
 from headwater.chain.line import EpochOver
 from headwater.maintenance.strategies.acknowledged import Post
 from headwater.maintenance.strategies.chain_messages import Begun, Failed, Restarted
@@ -48,7 +48,9 @@ class ChainWarehouse:
         self.epoch, self._send, self._clock = epoch, send, clock
         pushed = epoch.chain.how == PURE_PUSH
         make: Any = PushWarehouse if pushed else PullPushWarehouse
-        self._process = make(chain_setting(epoch.chain), epoch.chain.window, Post(PATIENCE), float(epoch.since))
+        self._process = make(
+            chain_setting(epoch.chain), epoch.chain.window, Post(PATIENCE, LONGEST_PATIENCE), float(epoch.since)
+        )
         self._due: Any = UpdateView() if pushed else RequestUpdates()
         self._due_at = clock()
         self._wakes: list[tuple[float, int, Any]] = []

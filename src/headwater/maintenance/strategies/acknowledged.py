@@ -56,10 +56,15 @@ class Unanswered(NamedTuple):
 
 
 class Post:
-    """A node's messages to others. Bodies are named tuples with a `serial`, which is filled in here."""
+    """A node's messages to others. Bodies are named tuples with a `serial`, which is filled in here.
 
-    def __init__(self, patience: float) -> None:
+    Δt is `patience`, twice as long after each try, `longest` at most: what was lost is soon sent again, and who sleeps
+    for a night is not sent the same thing all night."""
+
+    def __init__(self, patience: float, longest: float | None = None) -> None:
         self._patience = patience
+        self._longest = patience if longest is None else longest
+        self._tries: dict[Node, int] = {}
         self._out: dict[Node, deque[Any]] = {}
         """To each receiver: the message under way, and those behind it."""
         self._sent: dict[Node, int] = {}
@@ -87,8 +92,10 @@ class Post:
         return [Send(sender, Acknowledgement(serial))], new
 
     def _transmit(self, to: Node) -> list[Effect]:
-        body = self._out[to][0]
-        return [Send(to, body), Wake(self._patience, Unanswered(to, body.serial))]
+        body, tries = self._out[to][0], self._tries.get(to, 0)
+        self._tries[to] = tries + 1
+        wait = min(self._patience * 2 ** min(tries, 30), self._longest)
+        return [Send(to, body), Wake(wait, Unanswered(to, body.serial))]
 
     def _waits_for(self, to: Node, serial: int) -> bool:
         queue = self._out.get(to)
@@ -99,6 +106,7 @@ class Post:
             return []  # of a try before
         queue = self._out[sender]
         queue.popleft()
+        self._tries[sender] = 0
         return self._transmit(sender) if queue else []
 
 
