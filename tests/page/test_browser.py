@@ -129,6 +129,8 @@ def test_every_part_opens(url: str, browser: Open, folder: Path, width: int, sch
             fits = "document.documentElement.scrollWidth <= innerWidth"
             assert driver.execute_script(f"return {fits}"), f"{part} is wider than the screen"
             assert nameless(driver) == [], part
+            tall = "[...document.querySelectorAll('td .name')].filter((name) => name.offsetHeight > 30).length"
+            assert driver.execute_script(f"return {tall}") == 0, f"a short name is broken in two, in {part}"
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
