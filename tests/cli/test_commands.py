@@ -121,26 +121,34 @@ def test_plan_gives_the_sources_advice_and_missing_grants() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "columns", "statement"),
+    ("table", "columns", "quote", "statement"),
     [
         (
             TableName(SourceName("s"), "orders", "sales"),
             ("sku",),
+            '"',
             'CREATE INDEX "orders_by_sku" ON "sales"."orders" ("sku");',
         ),
-        (TableName(SourceName("s"), "order"), ("a", 'b"c'), 'CREATE INDEX "order_by_a_b""c" ON "order" ("a", "b""c");'),
+        (
+            TableName(SourceName("s"), "order"),
+            ("a", 'b"c'),
+            '"',
+            'CREATE INDEX "order_by_a_b""c" ON "order" ("a", "b""c");',
+        ),
+        (TableName(SourceName("s"), "order"), ("a`b",), "`", "CREATE INDEX `order_by_a``b` ON `order` (`a``b`);"),
     ],
 )
-def test_an_index_hint_can_be_pasted(table: TableName, columns: tuple[str, ...], statement: str) -> None:
-    assert create_index(table, columns) == statement
-    view = PlannedView(ViewName("v"), "", "", (), {}, [Lookup(table, columns, (), False, 0)], 0, (), "", {})
+def test_an_index_hint_can_be_pasted(table: TableName, columns: tuple[str, ...], quote: str, statement: str) -> None:
+    look = Lookup(table, columns, (), False, 0, quote=quote)
+    assert create_index(look) == statement
+    view = PlannedView(ViewName("v"), "", "", (), {}, [look], 0, (), "", {})
     assert statement in _warnings(view)[0]
 
 
 def test_that_statement_runs(tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / "x.db")
     database.execute('CREATE TABLE "order" (a int, "b""c" int)')
-    database.execute(create_index(TableName(SourceName("s"), "order"), ("a", 'b"c')))
+    database.execute(create_index(Lookup(TableName(SourceName("s"), "order"), ("a", 'b"c'), (), False, 0)))
 
 
 @pytest.mark.parametrize(

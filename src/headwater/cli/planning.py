@@ -16,7 +16,6 @@ from headwater.model.errors import HeadwaterError
 from headwater.model.names import CLOCK, SourceName, TableName, ViewName, view_table
 from headwater.model.schedule import parse_schedule
 from headwater.model.schema import TableSchema
-from headwater.warehouse.reading import identifier
 
 if TYPE_CHECKING:
     from headwater.algebra.parse import ParsedView
@@ -350,7 +349,7 @@ def _warnings(view: PlannedView) -> list[str]:
         elif look.columns and not look.index:
             said.append(
                 f"no index finds {look.table} by {', '.join(look.columns)}: every question reads the whole table;"
-                f" {create_index(look.table, look.columns)} would help"
+                f" {create_index(look)} would help"
             )
         if not look.columns and not view.tree:
             said.append(f"{view.name} joins {look.table} with nothing: every batch reads all of it")
@@ -365,11 +364,15 @@ def _warnings(view: PlannedView) -> list[str]:
     return said
 
 
-def create_index(table: TableName, columns: Sequence[str]) -> str:
+def create_index(look: Lookup) -> str:
     """A statement to paste, at any kind of source: hence the name and the quotes."""
-    name = f"{table.table}_by_{'_'.join(columns)}"[:63]  # a name in PostgreSQL is no longer
-    where = ".".join(identifier(part) for part in (table.schema, table.table) if part)
-    return f"CREATE INDEX {identifier(name)} ON {where} ({', '.join(map(identifier, columns))});"
+
+    def quoted(name: str) -> str:
+        return look.quote + name.replace(look.quote, look.quote * 2) + look.quote
+
+    name = f"{look.table.table}_by_{'_'.join(look.columns)}"[:63]  # a name in PostgreSQL is no longer
+    where = ".".join(quoted(part) for part in (look.table.schema, look.table.table) if part)
+    return f"CREATE INDEX {quoted(name)} ON {where} ({', '.join(map(quoted, look.columns))});"
 
 
 def kind_of(view: ViewDefinition) -> str:

@@ -31,6 +31,7 @@ class Lookup:
     asks: int
     indexable: bool = True
     """Whether there could be an index at all."""
+    quote: str = '"'
 
 
 @dataclass(frozen=True)
@@ -131,4 +132,4 @@ def lookup_of(table: TableSchema, key: tuple[str, ...], conditions: tuple[str, .
         return Lookup(table.name, key, conditions, bool(key), MANY if key else 0)
     index = any(leading[0] in key for leading in (table.key, *table.indexes) if leading)
     asks = (table.rows or 0) // ASK_COST if key else 0
-    return Lookup(table.name, key, conditions, index, asks, table.indexable)
+    return Lookup(table.name, key, conditions, index, asks, table.indexable, table.quote)

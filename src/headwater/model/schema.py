@@ -74,6 +74,8 @@ class TableSchema:
     indexable: bool = True
     """Whether an index is what would help to find rows; else it is how they lie in files."""
     foreign_keys: tuple[ForeignKey, ...] = ()
+    quote: str = '"'
+    """What its database puts around names."""
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

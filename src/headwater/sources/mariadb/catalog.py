@@ -54,7 +54,7 @@ class MariaTable:
 
     def schema(self) -> TableSchema:
         columns = tuple(Column(c.name, c.type, c.declared, c.nullable) for c in self.columns.values())
-        return TableSchema(self.name, columns, self.key, self.indexes, self.estimate)
+        return TableSchema(self.name, columns, self.key, self.indexes, self.estimate, quote="`")
 
 
 def tables(connection: Connection, source: SourceName, only: str | None = None) -> dict[TableName, MariaTable]:
