@@ -52,24 +52,27 @@ def limit(taken: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Copy:
-    path: Path
+class _Run:
+    """The copies of one file: its rows and their indexes. They go together, lest half of it stay mapped."""
+
+    paths: list[Path]
     used: float
     size: int
 
 
 def make_room(made: Path) -> None:
     """Remove what was used longest ago, until the rest has room. `made`: the run that somebody opens just now."""
-    copies = sorted(_copies(), key=lambda copy: copy.used)
-    taken = sum(copy.size for copy in copies)
+    runs = sorted(_runs(), key=lambda run: run.used)
+    taken = sum(run.size for run in runs)
     most = limit(taken)
-    for copy in copies:
+    for run in runs:
         if taken <= most:
             return
-        if not _belongs(copy.path, made):
-            with suppress(OSError):
-                copy.path.unlink()
-                taken -= copy.size
+        if not _belongs(run.paths[0], made):
+            for path in run.paths:
+                with suppress(OSError):
+                    path.unlink()
+            taken -= run.size
     if taken > most:
         log.warning(
             "local copies of %s take %s, and %s or the free disk allows %s: it is more than fits",
@@ -87,15 +90,18 @@ def still_there(made: Path) -> bool:
     return True
 
 
-def _copies() -> Iterator[_Copy]:
+def _runs() -> Iterator[_Run]:
+    found: dict[tuple[Path, str], dict[Path, os.stat_result]] = {}
     for path in folder().glob("*/*"):
         with suppress(OSError):
             told = path.stat()
-            old = time.time() - told.st_mtime > ABANDONED
-            if path.suffix == ".tmp" and old:
+            if path.suffix == ".tmp" and time.time() - told.st_mtime > ABANDONED:
                 path.unlink()
             else:
-                yield _Copy(path, told.st_mtime, told.st_size)
+                whose = path.name if path.suffix == ".tmp" else path.name.partition(".")[0]
+                found.setdefault((path.parent, whose), {})[path] = told
+    for files in found.values():
+        yield _Run(list(files), max(f.st_mtime for f in files.values()), sum(f.st_size for f in files.values()))
 
 
 def _belongs(path: Path, made: Path) -> bool:
