@@ -27,8 +27,10 @@ from headwater.maintenance.keeping.known import Keeping
 from headwater.maintenance.wave import core_schema
 from headwater.model.changelog import COUNT, SEQ, fold
 from headwater.model.names import TableName, ViewName, view_table
-from headwater.runtime.compute import tasks
+from headwater.runtime.compute import asking
 from headwater.runtime.compute.answers import Answers, Wider
+from headwater.runtime.compute.wave_work import ParentFiles, WaveWork
+from headwater.runtime.compute.waves import contraction, core_changes
 from headwater.storage import Storage
 from headwater.warehouse.table import write_file
 
@@ -115,18 +117,18 @@ class Mixture:
         together, shared = self.random.random() < 0.5, self.random.random() < 0.7
         lo, hi = segments[0].lo, segments[-1].hi
         wider = self._wider(views) if shared else {}
-        works: dict[ViewName, tasks.WaveWork] = {}
+        works: dict[ViewName, WaveWork] = {}
         for name, view in views.items():
             schemas = self.schemas(view)
-            works[name] = work = tasks.WaveWork(
+            works[name] = work = WaveWork(
                 view=view, storage=self.storage, segments=tuple(segments), lo=lo, hi=hi,
                 positions=segments[-1].positions, schemas=schemas,
                 specs={s: spec for s, spec in self.world.specs.items() if s not in unasked},
                 sizes=dict.fromkeys(view.tables, self.random.choice((10**9, 10**9, 0))), join_at_sources=together,
                 parents={view_table(p): self._parent(works[p], self.kept[p]) for p in view.parents}, wider=wider,
             )  # fmt: skip
-            self.met["together"] += tasks.contraction(work) is not None
-            core, tally = tasks.core_changes(work)
+            self.met["together"] += contraction(work) is not None
+            core, tally = core_changes(work)
             for what in ("saved", "shared", "questions"):
                 self.met[what] += getattr(tally, what)
             rows, one = output(view, core), self.kept[name]
@@ -134,13 +136,13 @@ class Mixture:
                 rows = shown(view, one.groups.batch(rows, hi))
             self._write(name, rows.cast(one.schema))
 
-    def _parent(self, work: tasks.WaveWork, parent: Kept) -> tasks.ParentFiles:
+    def _parent(self, work: WaveWork, parent: Kept) -> ParentFiles:
         """Its files up to the batch's end; or, of a copy, up to its beginning, and what it is going to write."""
         foreseen = is_copy(parent.view) and self.random.random() < 0.5
         self.met["foreseen"] += foreseen
         mine = [(path, low, high) for path, low, high in parent.paths if low <= (work.lo if foreseen else work.hi)]
         changes = tuple(path for path, _, high in mine if high > work.lo)
-        return tasks.ParentFiles(changes, tuple(path for path, _, _ in mine), work if foreseen else None)
+        return ParentFiles(changes, tuple(path for path, _, _ in mine), work if foreseen else None)
 
     def _wider(self, views: Views) -> dict[tuple[TableName, tuple[object, ...]], Wider]:
         found: dict[tuple[TableName, tuple[object, ...]], set[str]] = {}
@@ -195,7 +197,7 @@ def mixed(seed: int, met: Counter[str]) -> str | None:
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "ANSWERS", Answers())
+    monkeypatch.setattr(asking, "ANSWERS", Answers())
 
 
 @pytest.mark.parametrize("share", range(3))

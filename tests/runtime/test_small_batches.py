@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater
-from headwater.runtime.compute import computing, here, tasks
+from headwater.runtime.compute import asking, computing, connections, here
 from headwater.runtime.compute.answers import Answers
 from runtime.small_project import Project
 
@@ -84,7 +84,7 @@ def test_states_are_the_same_with_and_without_jobs(
     given_up = played()
     assert given_up["joined"] == {False}
     assert given_up["total"] == {True}, "it asks nobody"
-    assert not [lane for _, lane in tasks._connected if lane], "connections are closed with the run"
+    assert not [lane for _, lane in connections._connected if lane], "connections are closed with the run"
     cut = warehouse.cut()
     for at in range(cut.views["joined"].horizon, cut.views["joined"].seq + 1):
         joined = shown(warehouse, "joined", at)
@@ -111,7 +111,7 @@ def test_views_of_a_group_share_answers(tmp_path: Path, spark: SparkSession, mon
         return rows, shared
 
     monkeypatch.setattr(answers, "answer", counted)
-    monkeypatch.setattr(tasks, "ANSWERS", answers)
+    monkeypatch.setattr(asking, "ANSWERS", answers)
     for n in range(6):
         project.execute("a", f"INSERT INTO r VALUES ({n}, {n % 3}, 1.5)")
     project.open().run(until_caught_up=True)
