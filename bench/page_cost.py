@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from typing import Any
 EACH = 50
 RATE = 100
 SECONDS = 15
+SETTLING = 10
+"""Batches that are not counted after something was begun or ended."""
 
 
 def watch(url: str) -> None:
@@ -85,6 +87,13 @@ def watched(folder: Path) -> Iterator[tuple[str, list[dict[str, float]], list[in
         beside.subprocess.Popen = started  # type: ignore[misc]
 
 
+def settled(small: Callable[[], float]) -> None:
+    """What begins or ends takes processors of its own for a while."""
+    time.sleep(2)
+    for _ in range(SETTLING):
+        small()
+
+
 def processor_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -98,7 +107,7 @@ def cost(n: int, turns: int, batches: int) -> dict[str, Any]:
     from writer import applied, write
 
     assert chain_sqlite
-    chain = Chain(n, 1000 + EACH * batches * (2 * turns + 2) + RATE * SECONDS)
+    chain = Chain(n, 1000 + EACH * (batches + SETTLING) * (2 * turns + 2) + RATE * SECONDS)
     data, warehouse = sqlite_project(chain, "[run]\npoll_seconds = 0.05\n")
     took: dict[str, list[float]] = {"alone": [], "page": []}
     busy = {"page": 0.0, "alone": 0.0, "maintenance": 0.0, "wall": 0.0}
@@ -122,10 +131,12 @@ def cost(n: int, turns: int, batches: int) -> dict[str, Any]:
         for _ in range(batches):
             small()
         for _ in range(turns):
+            settled(small)
             spent = tree()
             took["alone"] += [small() for _ in range(batches)]
             busy["alone"] += tree() - spent
             with watched(warehouse.config.folder) as (url, _, pids):
+                settled(small)
                 before, spent, begun = processor_seconds(pids[0]), tree(), time.perf_counter()
                 took["page"] += [small() for _ in range(batches)]
                 busy["page"] += processor_seconds(pids[0]) - before
