@@ -71,6 +71,7 @@ class TreeMemory:
         self._thread.join()
 
     def _sample_until_stopped(self) -> None:
+        self._sample()  # the block may be over before the first pause is
         while not self._stop.wait(self._every):
             self._sample()
 
