@@ -15,6 +15,8 @@ import pyarrow as pa
 import pymysql
 import pytest
 
+from headwater.cli.planning import create_index
+from headwater.cli.walking import lookup_of
 from headwater.model.errors import (
     CaptureMissing,
     ConfigError,
@@ -265,6 +267,14 @@ def test_statements_that_change_no_value_concern_nobody(db: Database) -> None:
     assert told(db.source.poll(positions[0], {t: ["id", "v"]}, 100), t) == [{(n, f"v{n}"): 1} for n in range(8)]
     with pytest.raises(PositionTrimmed):
         list(db.adapter().scan(Chunk(t, 0), ["x"], positions[0]))
+
+
+def test_the_index_that_plan_advises_can_be_made(db: Database) -> None:
+    t = db.captured("CREATE TABLE t (id int PRIMARY KEY, `a``b` int)")
+    advised = lookup_of(db.source.describe()[t], ("a`b",), ())
+    assert not advised.index
+    db.run(create_index(advised))
+    assert lookup_of(db.source.describe()[t], ("a`b",), ()).index
 
 
 def test_engines_without_snapshots_are_refused(db: Database) -> None:
