@@ -37,6 +37,11 @@ def test_the_reference_is_what_the_code_says() -> None:
     assert not stale, "write them anew: make docs"
 
 
+def test_commands_may_be_described_twice() -> None:
+    reference = made_by("reference")
+    assert reference.commands() == reference.commands()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_link_leads_nowhere(page: Path) -> None:
     text = _CODE.sub("", page.read_text(encoding="utf-8"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -78,6 +79,7 @@ class Commands(MutableMapping[str, Any]):
         del self._made[name]
 
 
+@cache  # a group is one object, and its texts are made ready once: what is escaped twice shows its backslashes
 def _command(name: str, place: Place) -> Any:
     found: typer.Typer | Callable[..., Any] = getattr(import_module(f"headwater.cli.{place.module}"), place.name)
     alone = typer.Typer(rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
