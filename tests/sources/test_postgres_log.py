@@ -30,7 +30,7 @@ from headwater.model.source import (
     Question,
     SourceSpec,
 )
-from headwater.sources.postgres import log, log_limit, log_needs, moving
+from headwater.sources.postgres import log, log_limit, log_marks, log_needs, moving
 from headwater.sources.postgres.adapter import PostgresSource
 from headwater.sources.postgres.moving import Columns
 from headwater.sources.postgres.pgoutput import Relation
@@ -339,6 +339,58 @@ def test_what_others_write_does_not_hold_the_log(world: World, monkeypatch: pyte
     ).fetchone()
     assert row == (True,)
     assert log_limit.held(world.writer, None) is not None
+
+
+SMALL = "INSERT INTO t SELECT n, n % 40, repeat(md5(n::text), 8) FROM generate_series(1, 8000) AS n"
+
+
+def read_anew(world: World) -> int:
+    """So much of the log is read by everyone who looks, told or not."""
+    row = world.writer.execute(
+        f"SELECT (pg_current_wal_lsn() - restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = {SLOT}"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_what_was_told_is_not_read_again_and_again(world: World) -> None:
+    world.writer.execute(SMALL)
+    assert read_anew(world) > 2 << 20
+    told, at = world.told(world.start)
+    assert summed(told) == world.rows()
+    looks = 0
+    while read_anew(world) > log_marks.LATE_BYTES and looks < 10:
+        assert world.told(at)[0] == []
+        at, looks = world.source.position(), looks + 1
+    assert looks <= 2, "a mark was made behind what was told, and the slot is let go beyond it"
+    before = world.as_of(at)
+    world.writer.execute("DELETE FROM t WHERE id > 10")
+    told, end = world.told(at)
+    assert -summed(told) == Counter({row: n for row, n in before.items() if row[0] > 10})
+    assert world.as_of(end) == world.rows()
+
+
+def test_a_role_that_may_make_no_marks_waits_for_the_servers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It notes now and then how far it has come, so that the slot can be let go when a mark is there."""
+    monkeypatch.setattr(log_marks, "_SINCE", 10**9)
+    clock = [0.0]
+    monkeypatch.setattr(log_marks.time, "monotonic", lambda: clock[0])
+    world.source.close()
+    world.source = PostgresSource(SourceSpec(T.source, world.url, ((CAPTURE, "log"),)))
+    world.writer.execute(SMALL)
+    told, at = world.told(world.start)
+    assert summed(told) == world.rows()
+    for _ in range(4):
+        at = world.told(at)[1]
+    still = at
+    assert [world.told(at)[1] for _ in range(3)] == [still] * 3, "an idle source stays as it is"
+    assert read_anew(world) > log_marks.LATE_BYTES
+    world.writer.execute("SELECT pg_log_standby_snapshot()")
+    world.writer.execute("CREATE TABLE other ()")
+    for _ in range(4):
+        clock[0] += log_marks.EVERY + 1
+        at = world.told(at)[1]
+    assert read_anew(world) < log_marks.LATE_BYTES
 
 
 MEGABYTES = "INSERT INTO other SELECT repeat(md5(n::text), 30) FROM generate_series(1, 1500) AS n"

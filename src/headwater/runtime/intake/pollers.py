@@ -19,6 +19,9 @@ from headwater.runtime.clock import SYSTEM, Clock
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 30.0
+LONGEST_REST = 2.0
+"""A source that answered everything is left alone for as long as that took, which is what others need its machine for,
+our own batches among them; but no longer than this."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Poller:
         self._state = SourceState(since=clock.time())
         self._running: Future[Poll] | None = None
         self._next = 0.0
-        self._pause = 0.0
+        self._pause = self._took = 0.0
         self._trimming: Future[int] | None = None
 
     @property
@@ -97,8 +100,11 @@ class Poller:
         self._running = self._pool.submit(self._poll, wanted)
 
     def _poll(self, wanted: PollScope) -> Poll:
+        begun = self._clock.monotonic()
         self.source.expect(wanted.expected)
-        return self.source.poll(self._position, wanted.tables, wanted.limit)
+        poll = self.source.poll(self._position, wanted.tables, wanted.limit)
+        self._took = self._clock.monotonic() - begun
+        return poll
 
     def finish(self, pause: float) -> Poll | HeadwaterError | None:
         """The answer if it is there; the next question waits `pause` seconds, or longer after a failure."""
@@ -120,7 +126,7 @@ class Poller:
         self._state = SourceState("ok", "", since, poll.more)
         self._answered_at = self._asked_at
         self._pause = 0.0
-        self._next = 0.0 if poll.more else self._clock.monotonic() + pause
+        self._next = 0.0 if poll.more else self._clock.monotonic() + max(pause, min(self._took, LONGEST_REST))
         self._position = poll.end
         return poll
 

@@ -142,7 +142,7 @@ def _switch_table(connections: ConnectionPool, connection: Connection, table: Ta
     name, do = sql.Identifier(table.schema, table.table), doing(connection)
     do(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name))
     if oid in log.logged(connection):
-        log.Log(connections).move_in(connection)
+        log.Log().move_in(connection)
         to_triggers(connection, do, table, oid)
     else:
         to_log(connection, do, table, oid)

@@ -33,13 +33,14 @@ How it is set up and taken down again is in `log_setup.py`, what it asks of the 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator
 
 from headwater.model.errors import SourceUnavailable
 from headwater.sources.postgres import life
-from headwater.sources.postgres.connection import Connection, ConnectionPool
-from headwater.sources.postgres.moving import COLUMNS_NOW, Moving, int_of, lsn_of
+from headwater.sources.postgres.connection import Connection
+from headwater.sources.postgres.log_marks import Marks
+from headwater.sources.postgres.lsn import int_of, lsn_of
+from headwater.sources.postgres.moving import COLUMNS_NOW, Moving
 
 PUBLICATION = "headwater"
 FETCH_FIRST, FETCH, FETCH_BYTES = 1_000, 30_000, 4 << 20
@@ -54,7 +55,8 @@ told of it again, and pass it over, costs no more while it is little."""
 STATE = """
 SELECT l.slot, l.moved::text, s.slot_name IS NOT NULL AND coalesce(s.wal_status, '') <> 'lost',
        s.confirmed_flush_lsn > l.moved,
-       EXISTS (SELECT FROM pg_catalog.pg_publication AS p WHERE p.pubname = 'headwater' AND p.xmin = l.publication)
+       EXISTS (SELECT FROM pg_catalog.pg_publication AS p WHERE p.pubname = 'headwater' AND p.xmin = l.publication),
+       s.restart_lsn::text, s.confirmed_flush_lsn::text
 FROM headwater.log AS l LEFT JOIN pg_catalog.pg_replication_slots AS s
     ON s.slot_name = l.slot AND s.database = current_database()
 """
@@ -96,11 +98,11 @@ def note_gap(connection: Connection, oids: Iterable[int], reason: str) -> bool:
 class Log:
     """The log of one source, moved when somebody needs to know."""
 
-    def __init__(self, connections: ConnectionPool) -> None:
-        self._connections = connections
+    def __init__(self) -> None:
         self._known = 0
         """Up to where everything is moved, or there was nothing to move."""
         self._asked = 0
+        self._marks = Marks()
         self._much = False
         """Whether much was told the last time, and would be again."""
 
@@ -108,10 +110,10 @@ class Log:
         """Whether everything up to there is moved already."""
         return upto is not None and self._asked <= int_of(upto) <= self._known
 
-    def move(self, upto: str | None, idle: Connection | None = None) -> int | None:
+    def move(self, upto: str | None, idle: Connection, held: int) -> int | None:
         """Have every transaction that ended before this place of the log in the change tables. The transaction that
         wrote them, if there was anything to write: an idle source stays as it is. `idle`: a connection without a
-        transaction, to do it with."""
+        transaction, to do it with; `held`: how much of the log the server keeps for the slot."""
         if upto is None:
             raise SourceUnavailable(
                 "a server in recovery cannot be read by its log", 'connect to the primary, or capture = "triggers"'
@@ -121,12 +123,11 @@ class Log:
         self._asked = int_of(upto)
         if self._asked <= self._known:
             return None
-        with contextlib.nullcontext(idle) if idle is not None else self._connections.borrow() as connection:
-            if not life.flushed(connection, upto):
-                raise SourceUnavailable("the server does not write its log to disk", "look at the server's log")
-            with connection.transaction():
-                known, wrote = self._move(connection)
-                row = connection.execute(_ON_DISK).fetchone() if wrote else None
+        if not life.flushed(idle, self._marks.make(idle, upto, held)):
+            raise SourceUnavailable("the server does not write its log to disk", "look at the server's log")
+        with idle.transaction():
+            known, wrote = self._move(idle)
+            row = idle.execute(_ON_DISK).fetchone() if wrote else None
         self._known = max(self._known, known)
         return row[0] if row else None
 
@@ -143,17 +144,15 @@ class Log:
         state = connection.execute(STATE).fetchone()
         if state is None:
             return 0, False
-        slot, moved, there, stolen, published = state
+        slot, moved, there, stolen, published, begins, let_go = state
         gap = None if there else f"was captured by slot {slot}, which is gone"
         gap = gap or ("was captured by a slot that somebody else has read from" if stolen else None)
         gap = gap or (None if published else "was captured by publication headwater, which was altered")
         if gap is not None:
             return 0, note_gap(connection, logged(connection), gap)
-        connection.execute(  # of what was moved and committed earlier
-            "SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots"
-            " WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn - %s::numeric",
-            [moved, slot, moved, 0 if self._much else HELD_BYTES],
-        )
+        all_of_it = self._much or self._marks.lets_go(int_of(begins), int_of(moved))
+        if int_of(let_go) < int_of(moved) - (0 if all_of_it else HELD_BYTES):  # of what was committed earlier
+            connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [slot, moved])
         was = connection.execute("SELECT oid::bigint, columns FROM headwater.logged").fetchall()
         before: dict[int, str] = dict(was)
         noted: dict[int, str] = dict(connection.execute(COLUMNS_NOW).fetchall())
@@ -168,7 +167,8 @@ class Log:
         moving.write()
         self._much = size > HELD_BYTES
         altered = [(oid, columns) for oid, columns in noted.items() if before.get(oid) != columns]
-        if moving.end == int_of(moved) and not altered and int_of(end) - int_of(moved) < QUIET_BYTES:
+        told = moving.end != int_of(moved) or bool(altered) or int_of(end) - int_of(moved) >= QUIET_BYTES
+        if not told and not self._marks.note(int_of(begins), int_of(moved), int_of(end)):
             return int_of(end), False
         connection.execute(
             "UPDATE headwater.log SET moved = greatest(moved, %s::pg_lsn, %s::pg_lsn)", [end, lsn_of(moving.end)]

@@ -20,7 +20,7 @@ GIVEN_UP = "was captured by a slot that was given up"
 
 _HELD = """
 SELECT (pg_current_wal_lsn() - s.restart_lsn)::bigint,
-       (SELECT setting::bigint * 1048576 FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'), s.slot_name
+       pg_size_bytes(nullif(current_setting('max_slot_wal_keep_size'), '-1')), s.slot_name
 FROM headwater.log AS l JOIN pg_catalog.pg_replication_slots AS s
     ON s.slot_name = l.slot AND s.database = current_database()
 WHERE NOT pg_is_in_recovery() AND s.restart_lsn IS NOT NULL
@@ -35,9 +35,14 @@ def held(connection: Connection, limit: int | None) -> Held | None:
 
 def guard(connection: Connection, limit: int | None) -> Held | None:
     """The same, after giving up the slot if that is too much. The connection has no transaction."""
-    found = held(connection, limit)
-    if found is None or not found.too_much:
-        return found
+    return watch(connection, limit) if log.is_used(connection) else None
+
+
+def watch(connection: Connection, limit: int | None) -> Held | None:
+    """The same, where the log is known to be used."""
+    found = _look(connection, limit)
+    if found is None or not found[0].too_much:
+        return found[0] if found else None
     with connection.transaction():
         connection.execute(log.LOCK)  # whoever moves has let go of some of it when we are next
         now = _look(connection, limit)
@@ -56,7 +61,7 @@ def _look(connection: Connection, limit: int | None) -> tuple[Held, str] | None:
     if row is None:
         return None
     size, own, slot = row
-    limits = [one for one in (limit, own if own is not None and own >= 0 else None) if one is not None]
+    limits = [one for one in (limit, own) if one is not None]
     return Held(size, min(limits, default=None)), slot
 
 

@@ -183,12 +183,3 @@ def _commits(xids: Ints, ends: Ints) -> bytes:
     rows = np.zeros(len(xids), fields)
     rows["fields"], rows["xid_size"], rows["lsn_size"], rows["xid"], rows["lsn"] = 2, 8, 8, xids, ends
     return rows.tobytes()
-
-
-def int_of(lsn: str) -> int:
-    high, low = lsn.split("/")
-    return (int(high, 16) << 32) | int(low, 16)
-
-
-def lsn_of(place: int) -> str:
-    return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 
 from headwater.sources.postgres.connection import Connection
 
-_ROOTS = "SELECT oid::bigint FROM pg_catalog.pg_class WHERE relkind = 'p' AND oid = ANY (%s::oid[])"
+_ROOTS = """
+SELECT 'headwater.parts'::regclass::oid::bigint,
+       ARRAY(SELECT oid::bigint FROM pg_catalog.pg_class WHERE relkind = 'p' AND oid = ANY (%s::oid[]))
+"""
 _NOTED = """
 SELECT l.oid::bigint, l.root::bigint, (g.since - '0/0')::bigint FROM headwater.leaves AS l
 LEFT JOIN headwater.logged_leaves AS g ON g.oid = l.oid WHERE l.root = ANY (%s::oid[])
@@ -38,14 +41,14 @@ class Partitions:
 
     @classmethod
     def read(cls, connection: Connection, tables: Collection[int]) -> Partitions:
-        roots = [row[0] for row in connection.execute(_ROOTS, [list(tables)])]
-        row = connection.execute("SELECT 'headwater.parts'::regclass::oid::bigint").fetchone()
+        row = connection.execute(_ROOTS, [list(tables)]).fetchone()
         assert row is not None
+        apart, roots = row
         if not roots:
-            return cls(connection, [], row[0])
+            return cls(connection, [], apart)
         noted = connection.execute(_NOTED, [roots]).fetchall()
         since = {oid: place for oid, _, place in noted if place is not None}
-        return cls(connection, roots, row[0], {oid: root for oid, root, _ in noted}, since)
+        return cls(connection, roots, apart, {oid: root for oid, root, _ in noted}, since)
 
     def root(self, oid: int) -> int | None:
         """The table that this is a partition of, if that is known."""

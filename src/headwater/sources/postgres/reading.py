@@ -66,14 +66,15 @@ class Reader:
     def __init__(self, connections: ConnectionPool, known: KnownTables, log_limit: int | None = None) -> None:
         self._connections, self._log_limit = connections, log_limit
         self.known = known
-        self.log = Log(connections)
+        self.log = Log()
 
     def move(self, upto: str | None, idle: Connection | None = None) -> int | None:
         """Have the log told up to there (`log.py`), unless it has grown too long to be waited for (`log_limit.py`)."""
-        if not self.log.knows(upto):
-            with contextlib.nullcontext(idle) if idle is not None else self._connections.borrow() as connection:
-                log_limit.guard(connection, self._log_limit)
-        return self.log.move(upto, idle)
+        if self.log.knows(upto):
+            return None
+        with contextlib.nullcontext(idle) if idle is not None else self._connections.borrow() as connection:
+            held = log_limit.watch(connection, self._log_limit)
+            return self.log.move(upto, connection, held.bytes if held is not None else 0)
 
     def anew(self, names: Sequence[TableName], work: Callable[[Connection], T]) -> T:
         """The work, done again if the tables turn out to be in another shape than they were taken for."""
