@@ -34,6 +34,7 @@ How it is set up and taken down again is in `log_setup.py`, what it asks of the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from headwater.model.errors import SourceUnavailable
 from headwater.sources.postgres import life
@@ -41,6 +42,8 @@ from headwater.sources.postgres.connection import Connection
 from headwater.sources.postgres.log_marks import Marks
 from headwater.sources.postgres.lsn import int_of, lsn_of
 from headwater.sources.postgres.moving import COLUMNS_NOW, Moving
+from headwater.sources.postgres.recent import AT_MOST, Moved
+from headwater.sources.postgres.snapshot import Snapshot
 
 PUBLICATION = "headwater"
 FETCH_FIRST, FETCH, FETCH_BYTES = 1_000, 30_000, 4 << 20
@@ -95,6 +98,15 @@ def note_gap(connection: Connection, oids: Iterable[int], reason: str) -> bool:
     return noted > 0
 
 
+@dataclass(frozen=True)
+class _Done:
+    """A move: up to where it is sure that everything is moved, whether something was written, and what was told."""
+
+    upto: int = 0
+    wrote: bool = False
+    told: Moved = field(default_factory=lambda: Moved.joined(()))
+
+
 class Log:
     """The log of one source, moved when somebody needs to know."""
 
@@ -103,6 +115,8 @@ class Log:
         """Up to where everything is moved, or there was nothing to move."""
         self._asked = 0
         self._marks = Marks()
+        self._recent: list[Moved] | None = None
+        """What was moved here and may not have been told yet, if somebody wants to know."""
         self._much = False
         """Whether much was told the last time, and would be again."""
 
@@ -126,9 +140,10 @@ class Log:
         if not life.flushed(idle, self._marks.make(idle, upto, held)):
             raise SourceUnavailable("the server does not write its log to disk", "look at the server's log")
         with idle.transaction():
-            known, wrote = self._move(idle)
-            row = idle.execute(_ON_DISK).fetchone() if wrote else None
-        self._known = max(self._known, known)
+            done = self._move(idle)
+            row = idle.execute(_ON_DISK).fetchone() if done.wrote else None
+        self._remember(done.told)
+        self._known = max(self._known, done.upto)
         return row[0] if row else None
 
     def move_in(self, connection: Connection) -> None:
@@ -138,18 +153,28 @@ class Log:
             raise SourceUnavailable("the server does not write its log to disk", "look at the server's log")
         self._move(connection)
 
-    def _move(self, connection: Connection) -> tuple[int, bool]:
-        """Up to where it is sure that everything is moved, and whether something was written."""
+    def recent(self, position: Snapshot) -> Moved:
+        """What was moved here that the position does not show; and remember what is moved from here on."""
+        found = Moved.joined(self._recent or ()).after(position)
+        self._recent = [found]
+        return found
+
+    def _remember(self, told: Moved) -> None:
+        if self._recent is not None:
+            known = sum(len(part.xids) for part in self._recent)
+            self._recent = [*self._recent, told] if known + len(told.xids) <= AT_MOST else []
+
+    def _move(self, connection: Connection) -> _Done:
         connection.execute(LOCK)
         state = connection.execute(STATE).fetchone()
         if state is None:
-            return 0, False
+            return _Done()
         slot, moved, there, stolen, published, begins, let_go = state
         gap = None if there else f"was captured by slot {slot}, which is gone"
         gap = gap or ("was captured by a slot that somebody else has read from" if stolen else None)
         gap = gap or (None if published else "was captured by publication headwater, which was altered")
         if gap is not None:
-            return 0, note_gap(connection, logged(connection), gap)
+            return _Done(wrote=note_gap(connection, logged(connection), gap))
         all_of_it = self._much or self._marks.lets_go(int_of(begins), int_of(moved))
         if int_of(let_go) < int_of(moved) - (0 if all_of_it else HELD_BYTES):  # of what was committed earlier
             connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [slot, moved])
@@ -169,7 +194,7 @@ class Log:
         altered = [(oid, columns) for oid, columns in noted.items() if before.get(oid) != columns]
         told = moving.end != int_of(moved) or bool(altered) or int_of(end) - int_of(moved) >= QUIET_BYTES
         if not told and not self._marks.note(int_of(begins), int_of(moved), int_of(end)):
-            return int_of(end), False
+            return _Done(int_of(end))
         connection.execute(
             "UPDATE headwater.log SET moved = greatest(moved, %s::pg_lsn, %s::pg_lsn)", [end, lsn_of(moving.end)]
         )
@@ -177,7 +202,7 @@ class Log:
             connection.execute("UPDATE headwater.logged SET columns = %s WHERE oid = %s", [columns, oid])
         for oid, reason in moving.gaps.items():
             note_gap(connection, [oid], reason)
-        return int_of(end), True
+        return _Done(int_of(end), True, moving.told)
 
 
 def _messages(connection: Connection, slot: str, end: str) -> Iterator[list[bytes]]:

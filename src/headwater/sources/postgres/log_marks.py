@@ -20,7 +20,8 @@ EVERY = 15.0
 """Seconds, as the server's own marks have it."""
 
 _MARK = """
-SELECT pg_current_wal_insert_lsn()::text, pg_log_standby_snapshot()::text FROM headwater.log AS l JOIN pg_catalog.pg_replication_slots AS s
+SELECT pg_current_wal_insert_lsn()::text, pg_log_standby_snapshot()::text
+FROM headwater.log AS l JOIN pg_catalog.pg_replication_slots AS s
     ON s.slot_name = l.slot AND s.database = current_database()
 WHERE (s.restart_lsn >= %s::pg_lsn OR %s) AND has_function_privilege('pg_log_standby_snapshot()', 'EXECUTE')
 """

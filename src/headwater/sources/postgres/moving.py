@@ -10,7 +10,7 @@ is a gap (see `log.py`).
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from psycopg import sql
 from headwater.sources.postgres.connection import Connection
 from headwater.sources.postgres.partitions import Partitions
 from headwater.sources.postgres.pgoutput import Batch, Decoder, Ints, Relation, Rows
+from headwater.sources.postgres.recent import AT_MOST, Moved
 from headwater.sources.postgres.triggers import changes_table
 
 AT_ONCE = 50_000
@@ -32,6 +33,8 @@ SELECT g.oid::bigint, json_agg(json_build_array(a.attnum, a.attname, a.xmin::tex
 FROM headwater.logged AS g JOIN pg_catalog.pg_attribute AS a ON a.attrelid = g.oid
 WHERE a.attnum > 0 AND NOT a.attisdropped GROUP BY g.oid
 """
+
+_MICROSECONDS_TO_2000 = 946_684_800_000_000
 
 _COPY_BEGINS, _COPY_ENDS = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 
@@ -75,6 +78,8 @@ class Moving:
         self._rows: dict[int, list[bytes]] = {}
         self._commits: list[bytes] = []
         self._waiting = self._bytes = 0
+        self._told: list[Moved] = []
+        self._transactions = 0
         self.end = moved
         self.gaps: dict[int, str] = {}
 
@@ -90,29 +95,48 @@ class Moving:
             for oid in self._partitions.untold(oids, int(batch.upto[n])):
                 self.gaps[oid] = "has a partition that was truncated before 'headwater setup' had put a trigger on it"
         xids = self._whole(batch.xids)
+        rows_of = dict[int, list[Ints]]()
         for rows in batch.rows:
-            self._take_rows(rows, batch, xids)
+            table = self._take_rows(rows, batch, xids)
+            if table is not None:
+                rows_of.setdefault(table, []).append(rows.transaction)
+        self._remember(batch, xids, rows_of)
         done = batch.told & (batch.ends > 0)
         if done.any():
             self._commits.append(_commits(xids[done], batch.ends[done]))
         if self._waiting >= AT_ONCE or self._bytes >= AT_ONCE_BYTES:
             self.write()
 
-    def _take_rows(self, rows: Rows, batch: Batch, xids: Ints) -> None:
+    @property
+    def told(self) -> Moved:
+        """What was moved; nothing if it is too much to remember."""
+        return Moved.joined(self._told)
+
+    def _remember(self, batch: Batch, xids: Ints, rows_of: Mapping[int, Sequence[Ints]]) -> None:
+        self._transactions += int(batch.told.sum())
+        if self._transactions > AT_MOST:
+            self._told = []
+            return
+        counted = {oid: np.unique(np.concatenate(of), return_counts=True) for oid, of in rows_of.items()}
+        self._told.append(Moved(xids, batch.at + _MICROSECONDS_TO_2000, counted).where(batch.told))
+
+    def _take_rows(self, rows: Rows, batch: Batch, xids: Ints) -> int | None:
+        """Of which table they are; None if they are not taken."""
         of = rows.relation.oid
         table = of if of in self._before else self._partitions.root(of)
         if table is None:
             for root in self._concerned(int(batch.upto[rows.transaction].max()), of):
                 self.gaps[root] = "had a partition, perhaps, that was written and is gone"
-            return
+            return None
         layout = self._layout(rows.relation, table)
         if layout is None:
             self.gaps[table] = "was altered while its changes were read from the log"
-            return
+            return None
         made = _changes(rows, xids[rows.transaction], batch.at[rows.transaction], layout)
         self._rows.setdefault(table, []).append(made)
         self._waiting += len(rows.texts)
         self._bytes += len(made)
+        return table
 
     def write(self) -> None:
         for oid, parts in self._rows.items():

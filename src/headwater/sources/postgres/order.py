@@ -48,6 +48,11 @@ class Seen:
         values = pc.list_flatten(lists).cast(pa.int64()).to_numpy(zero_copy_only=False)
         return cls(xmax, values, np.concatenate([[0], np.cumsum(counts)]))
 
+    @classmethod
+    def nothing(cls, transactions: int) -> Seen:
+        """Of transactions whose order is known without."""
+        return cls(np.zeros(transactions, np.int64), np.zeros(0, np.int64), np.zeros(transactions + 1, np.int64))
+
     def shows(self, reader: int, xids: Ints) -> npt.NDArray[np.bool_]:
         """Which of these transactions one transaction (by its place here) sees."""
         hidden = self.hidden[self.offsets[reader] : self.offsets[reader + 1]]

@@ -70,6 +70,12 @@ class Tags:
     tagged: Sequence[int]
 
 
+def tagged(connection: Connection, fresh: sql.Composable) -> bool:
+    """Whether any `fresh` transaction has a tag."""
+    row = connection.execute(sql.SQL("SELECT EXISTS (SELECT FROM {} AS c WHERE {})").format(PARTS, fresh)).fetchone()
+    return bool(row and row[0])
+
+
 def tags(connection: Connection, told: Told, fresh: sql.Composable) -> Tags:
     """The tags of these transactions, all of which are `fresh` (in the words of a change `c`). Where several of a told
     transaction have one, their order is unknown and it can carry but the first: the others' global transactions are

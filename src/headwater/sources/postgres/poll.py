@@ -23,6 +23,7 @@ from psycopg import sql
 from headwater.sources.postgres.catalog import PgTable
 from headwater.sources.postgres.connection import Connection
 from headwater.sources.postgres.order import Ints, Order, Seen, order
+from headwater.sources.postgres.recent import Moved
 from headwater.sources.postgres.snapshot import Snapshot
 from headwater.sources.postgres.sql import fresh, key_of, later_text, snapshot, split
 from headwater.sources.postgres.types import PgColumn, text_output
@@ -117,6 +118,13 @@ def tell(connection: Connection, read: Read, span: Span, limit: int) -> Told:
             return _told(found, _committed(read, span, base), span, base, limit)
         offset *= 2
     return _told(read(_transactions(span, span.now), _FOUND), _committed(read, span, span.now), span, span.now, limit)
+
+
+def told_of(recent: Moved, span: Span) -> Told:
+    """The transactions that were moved a moment ago (`recent.py`), told up to now."""
+    places = np.arange(len(recent.xids))
+    at = recent.at if span.timed else _at_least(recent.xids, recent.at, span.known)
+    return Told(recent.xids, places, at, places, Seen.nothing(len(places)), places, span.now, more=False)
 
 
 def _told(found: pa.Table, committed: Ints | None, span: Span, base: Snapshot, limit: int) -> Told:
@@ -216,14 +224,18 @@ def _transactions(span: Span, base: Snapshot) -> sql.Composable:
 
 
 def poll_statement(
-    table: PgTable, columns: Sequence[PgColumn], span: tuple[Snapshot, Snapshot], keyed: bool = False
+    table: PgTable,
+    columns: Sequence[PgColumn],
+    span: tuple[Snapshot, Snapshot],
+    at_most: int | None = None,
+    keyed: bool = False,
 ) -> sql.Composable:
     """One table's changes in (after, end]; the columns, the count, the transaction, and if asked for what names the row
-    to people. As texts, just as they were written, so that reading them cannot fail."""
+    to people; `at_most` so many of them. As texts, just as they were written, so that reading them cannot fail."""
     where = sql.SQL("{} AND {}").format(fresh(span[0].text), _shown(span[1]))
     text = later_text(table)
     outputs = [sql.SQL("{}, ").format(text_output(text(c.name), c)) for c in columns]
     key = sql.SQL(", {}").format(key_of(table, text, sql.SQL('l."row"'))) if keyed else sql.SQL("")
-    return sql.SQL("SELECT {} l.count, l.xid::text::bigint{} FROM ({}) AS l").format(
-        sql.SQL("").join(outputs), key, split(table, where)
+    return sql.SQL("SELECT {} l.count, l.xid::text::bigint{} FROM ({}) AS l LIMIT {}").format(
+        sql.SQL("").join(outputs), key, split(table, where), sql.Literal(at_most)
     )
