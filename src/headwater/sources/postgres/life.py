@@ -26,7 +26,9 @@ from headwater.sources.postgres.connection import Connection
 from headwater.sources.postgres.snapshot import Snapshot
 
 _PATIENCE = 1.0
-_ASK_AFTER = 0.02
+_SHORT, _LONG = 0.001, 0.005
+"""Seconds between looks: whoever commits next has the log flushed, which is soon where much is committed."""
+_ASK_AFTER = 0.006
 
 NOW = sql.SQL(
     "pg_current_snapshot()::text, headwater.moment(statement_timestamp()),"
@@ -39,7 +41,7 @@ since a statement's snapshot is taken before its expressions are computed."""
 def flushed(connection: Connection, lsn: str | None) -> bool:
     """Wait, a second at most, until the log is flushed up to here."""
     deadline = time.monotonic() + _PATIENCE
-    asked = False
+    asked, pause = False, _SHORT
     while lsn is not None:
         row = connection.execute("SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", [lsn]).fetchone()
         if row is None or row[0]:
@@ -49,7 +51,8 @@ def flushed(connection: Connection, lsn: str | None) -> bool:
         if not asked and time.monotonic() > deadline - _PATIENCE + _ASK_AFTER:
             _flush(connection)
             asked = True
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(_LONG, 2 * pause)
     return True
 
 
