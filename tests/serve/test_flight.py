@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from headwater.runtime.project.project import Project
 from headwater.serve.answers import Limits
 from headwater.serve.flight import wire
 from headwater.serve.flight.service import Service
+from headwater.serve.flight.statements import Asked
 from headwater.serve.flight.values import numbered, sized
 from headwater.serve.messages import Malformed
 from headwater.serve.states import States
@@ -249,6 +251,19 @@ def test_so_many_statements_at_once(tmp_path: Path) -> None:
         with pytest.raises(flight.FlightError, match="53400"):
             asked_bare(service, "SELECT 1")
         assert waiting
+
+
+def test_a_stream_that_is_never_read_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client may be gone before the first row is made."""
+    ended: list[Asked] = []
+    monkeypatch.setattr(Asked, "end", lambda asked: ended.append(asked))
+    with flying(small_project(tmp_path / "small")) as service:
+        _, info, _ = asked_bare(service, "SELECT 1")
+        stream = service.do_get(None, info.endpoints[0].ticket)
+        assert not ended
+        del stream
+        gc.collect()
+        assert len(ended) == 1
 
 
 def test_a_client_that_goes_away_stops_its_statement(tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             if name != _TICKET:
                 raise Refused("0A000", f"{name} is no ticket of this server", "ask for it by GetFlightInfo")
             handle = said.bytes(1) or b""
-            asked = self._statements.asked.take(handle)
-            return flight.GeneratorStream(asked.batches.schema(), self._rows(context, handle, asked))
+            rows = self._rows(context, handle, self._statements.asked.take(handle))
+            return flight.GeneratorStream(next(rows), rows)
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         with _explained():
@@ -133,9 +133,12 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             raise Refused("25006", "nothing is written here", "views change with their sources only")
         raise Refused("0A000", f"{name} is not answered here", "ask a query")
 
-    def _rows(self, context: Any, handle: bytes, asked: Asked) -> Iterator[pa.RecordBatch]:
+    def _rows(self, context: Any, handle: bytes, asked: Asked) -> Iterator[Any]:
+        """The columns, and then the rows. Whoever takes it on asks for the columns first: a generator that was begun
+        ends what it holds even if nobody is there for the first row; one that was not does nothing at all."""
         seen = 0
         try:
+            yield asked.batches.schema()
             with _explained(), self._running.one(handle, Stream(context, self._limits.seconds)) as stream:
                 while (batch := stream.more(asked.batches, BATCH)) is not None:
                     seen += batch.num_rows
