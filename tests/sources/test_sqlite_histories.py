@@ -19,7 +19,7 @@ import pytest
 from headwater.model.names import TableName
 from headwater.sources.sqlite import capture
 from headwater.sources.sqlite.capture import captured_tables, present, what_broke
-from headwater.sources.sqlite.files import Connection
+from headwater.sources.sqlite.connection import Connection
 from headwater.sources.sqlite.owners import Owner
 
 from .rigs import SqliteRig, application

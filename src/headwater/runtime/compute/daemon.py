@@ -12,7 +12,7 @@ import importlib
 from pyspark.daemon import manager
 
 MODULES = (
-    "adbc_driver_sqlite.dbapi",
+    "adbc_driver_sqlite",
     "duckdb",
     "numpy",
     "pandas",

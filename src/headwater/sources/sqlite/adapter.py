@@ -39,7 +39,8 @@ from headwater.model.source import ORDINAL, Capture, Chunk, CommitTimes, JoinQue
 from headwater.sources.sqlite import asof, capture, chunks, layout, life
 from headwater.sources.sqlite import log as change_log
 from headwater.sources.sqlite.asof import Scan
-from headwater.sources.sqlite.files import BUSY_SECONDS, Connection, SqliteFile, literal, quote
+from headwater.sources.sqlite.connection import Connection
+from headwater.sources.sqlite.files import BUSY_SECONDS, SqliteFile, literal, quote
 from headwater.sources.sqlite.foreign_keys import foreign_keys
 from headwater.sources.sqlite.known import SETUP, Watch
 from headwater.sources.sqlite.life import LifeMoment, Log

@@ -23,7 +23,8 @@ from headwater.model.conditions import Condition, meets
 from headwater.model.joins import one_by_one
 from headwater.model.names import TableName
 from headwater.model.source import COUNT, ORDINAL, Chunk, JoinQuestion, Question
-from headwater.sources.sqlite.files import Connection, quote
+from headwater.sources.sqlite.connection import Connection
+from headwater.sources.sqlite.files import quote
 from headwater.sources.sqlite.read import Part, Shape, Table, pushed
 from headwater.sources.sqlite.unfit import OddRows
 

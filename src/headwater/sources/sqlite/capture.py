@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from headwater.model.errors import SourceRefused, UnknownName
 from headwater.model.schema import Identity
 from headwater.sources.sqlite import layout, owners
+from headwater.sources.sqlite.connection import Connection
 from headwater.sources.sqlite.entangled import Entanglement, entanglement
-from headwater.sources.sqlite.files import Connection, literal, quote
+from headwater.sources.sqlite.files import literal, quote
 from headwater.sources.sqlite.owners import Owner, Registered
 from headwater.sources.sqlite.pool import pool, pool_table, pool_triggers
 from headwater.sources.sqlite.tables import PREFIX, LiveTable, live_tables

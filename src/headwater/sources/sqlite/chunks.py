@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from headwater.model.names import TableName
 from headwater.model.source import Chunk
-from headwater.sources.sqlite.files import Connection, SqliteFile, quote
+from headwater.sources.sqlite.connection import Connection
+from headwater.sources.sqlite.files import SqliteFile, quote
 from headwater.sources.sqlite.tables import LiveTable
 
 

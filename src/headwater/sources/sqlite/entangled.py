@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.sources.sqlite.files import Connection
+from headwater.sources.sqlite.connection import Connection
 from headwater.sources.sqlite.tables import PREFIX
 
 _NAME = re.compile(r'"((?:[^"]|"")*)"|\[([^\]]*)\]|`((?:[^`]|``)*)`|' r"'((?:[^']|'')*)'|([^\W\d][\w$]*)")

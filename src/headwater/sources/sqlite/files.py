@@ -1,7 +1,5 @@
 """One SQLite file: connections, read transactions, write transactions, and errors a person can act on.
 
-Everything goes through ADBC, whose reader fills Arrow columns ten times faster than Python's sqlite3 makes rows.
-
 **One SQLite per process.** ADBC brings its own copy of the SQLite library. POSIX drops all locks a process holds on a
 file when that process closes any descriptor of it, so two copies of SQLite in one process silently lose each other's
 locks (sqlite.org/howtocorrupt.html, 2.2.1; measured here: a `BEGIN IMMEDIATE` of Python's sqlite3 is gone after an
@@ -19,12 +17,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import contextmanager
 from urllib.parse import quote as percent
 
 import adbc_driver_manager
-import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
 from headwater.model.errors import (
@@ -36,9 +32,9 @@ from headwater.model.errors import (
     SourceUnavailable,
 )
 from headwater.model.names import SourceName
+from headwater.sources.sqlite.connection import Connection
 
 BUSY_SECONDS = 10
-BATCH_ROWS = 65_536
 
 
 def quote(name: str) -> str:
@@ -48,40 +44,6 @@ def quote(name: str) -> str:
 
 def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-class Connection:
-    """A thin hand on one ADBC connection. `opened_on` says which file the path was when it was opened."""
-
-    def __init__(self, uri: str, autocommit: bool, busy_seconds: float, opened_on: object = None) -> None:
-        self.opened_on = opened_on
-        self._adbc = adbc.connect(uri, autocommit=autocommit)
-        self.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
-        self.execute("PRAGMA cache_size = -32768")
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """A small answer, as Python values."""
-        with self._adbc.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
-
-    def execute(self, sql: str) -> None:
-        self.rows(sql)
-
-    def stream(self, sql: str, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
-        """A big answer, in Arrow. With `keys`, the statement runs once per row of it, bound as ?1, ?2, …"""
-        with self._adbc.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-            cursor.execute(sql, keys)
-            with cursor.fetch_record_batch() as reader:
-                yield from reader
-
-    def end_read(self) -> None:
-        self._adbc.rollback()  # and begins anew, deferred: nothing is locked until the next statement
-
-    def close(self) -> None:
-        with suppress(adbc_driver_manager.Error):
-            self._adbc.close()
 
 
 class SqliteFile:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from headwater.model.names import SourceName, TableName
 from headwater.model.schema import ForeignKey
-from headwater.sources.sqlite.files import Connection
+from headwater.sources.sqlite.connection import Connection
 from headwater.sources.sqlite.tables import LiveTable
 
 

@@ -16,7 +16,7 @@ from headwater.model.names import SourceName, TableName
 from headwater.model.schema import Identities
 from headwater.sources.sqlite import capture, layout
 from headwater.sources.sqlite.capture import CapturedTable
-from headwater.sources.sqlite.files import Connection
+from headwater.sources.sqlite.connection import Connection
 from headwater.sources.sqlite.life import LOAD_AGAIN, Log
 from headwater.sources.sqlite.read import Table
 from headwater.sources.sqlite.tables import LiveTable

@@ -18,7 +18,8 @@ has an id and a position of its own though it may change nothing, and goes when 
 
 from __future__ import annotations
 
-from headwater.sources.sqlite.files import Connection, literal, quote
+from headwater.sources.sqlite.connection import Connection
+from headwater.sources.sqlite.files import literal, quote
 from headwater.sources.sqlite.tables import PREFIX
 
 FORMAT = 2

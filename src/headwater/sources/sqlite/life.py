@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from headwater.model.errors import ConfigError, LifeChanged, PositionTrimmed
 from headwater.model.names import Position
-from headwater.sources.sqlite.files import Connection, literal
+from headwater.sources.sqlite.connection import Connection
+from headwater.sources.sqlite.files import literal
 
 LOAD_AGAIN = "'headwater apply' loads the views over it again"
 

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from headwater.model.errors import CaptureMissing
 from headwater.model.names import Position, TableName
 from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Poll
-from headwater.sources.sqlite.files import Connection, SqliteFile
+from headwater.sources.sqlite.connection import Connection
+from headwater.sources.sqlite.files import SqliteFile
 from headwater.sources.sqlite.layout import TAGS
 from headwater.sources.sqlite.life import LifeMoment, Log, held, parse, read_log
 from headwater.sources.sqlite.owners import Owner, Registered, let_go, registered, write

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from headwater.sources.sqlite.files import Connection, literal
+from headwater.sources.sqlite.connection import Connection
+from headwater.sources.sqlite.files import literal
 
 
 @dataclass(frozen=True)

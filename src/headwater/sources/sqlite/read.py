@@ -23,7 +23,8 @@ from headwater.model.errors import ConfigError, PositionTrimmed, SchemaChanged
 from headwater.model.names import TableName
 from headwater.model.source import COUNT
 from headwater.sources.sqlite.capture import CapturedTable
-from headwater.sources.sqlite.files import Connection, literal, quote
+from headwater.sources.sqlite.connection import Connection
+from headwater.sources.sqlite.files import literal, quote
 from headwater.sources.sqlite.types import TEXT, Codec, Unfit, codec
 
 SHOWN = 80

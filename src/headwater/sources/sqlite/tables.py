@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.sources.sqlite.files import Connection
+from headwater.sources.sqlite.connection import Connection
 
 PREFIX = "_headwater_"
 """Everything of ours in a source begins so."""

@@ -20,7 +20,8 @@ import pyarrow as pa
 from headwater.model.conditions import Condition, meets
 from headwater.model.errors import ValueUnfit
 from headwater.model.source import COUNT, UNFIT
-from headwater.sources.sqlite.files import Connection, literal, quote
+from headwater.sources.sqlite.connection import Connection
+from headwater.sources.sqlite.files import literal, quote
 from headwater.sources.sqlite.read import Misfits, Table
 
 
