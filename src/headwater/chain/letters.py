@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headwater.chain.letter import Letter
 from headwater.maintenance.strategies.chain_messages import Body, from_values, to_values
-from headwater.maintenance.strategies.contract import Node
+from headwater.maintenance.strategies.contract import WAREHOUSE, Node
 from headwater.model.chain import Chain
 from headwater.sources.agent.frames import Kind, Malformed, frame, frames
 from headwater.sources.agent.values import heard, told
@@ -26,6 +26,12 @@ def opened(letter: Letter, chain: Chain) -> Body:
         return from_values(heard(frames([letter.body])), chain)
     except (ValueError, TypeError, IndexError, AttributeError):
         raise Malformed("a message that is none of a chain's", "are hub and agents of one version?") from None
+
+
+def restarted(chain: str, epoch: int, node: Node) -> Letter:
+    """What the hub tells a warehouse of a member that has begun anew."""
+    said: list[object] = ["restarted"]
+    return Letter(chain, epoch, node, WAREHOUSE, str(said[0]), b"".join(_framed(said)))
 
 
 def _framed(said: list[object]) -> Iterator[bytes]:
