@@ -224,8 +224,7 @@ class Agents:
             reached = self.side.receive(letter)
         if reached is not None:
             self._take_in(reached)
-        taken = 0.0 if self.side.asked_at is None else self.now - self.side.asked_at
-        if taken > LOST and all(self.network.reachable(node, self.now) for node in NODES):
+        if self.side.late > LOST and all(self.network.reachable(node, self.now) for node in NODES):
             self._begin()
         self._wake(WAREHOUSE, self.now + (0.0 if reached is not None else max(self.side.seconds(), 0.001)))
 

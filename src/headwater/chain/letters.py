@@ -14,6 +14,10 @@ from headwater.sources.agent.values import heard, told
 PATIENCE, LONGEST_PATIENCE = 1.0, 30.0
 """Δt: so long one waits for an acknowledgement before a message is sent again, at first and at most."""
 
+AHEAD = 100
+"""So many windows with changes a member of Pure-Push may be ahead of the view; then the next one grows instead. It is
+told where the view is every quarter of that, so all members together never wait for what they do not cut."""
+
 
 def sealed(chain: Chain, epoch: int, to: Node, body: Body) -> Letter:
     said = to_values(body, chain)
