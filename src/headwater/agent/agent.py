@@ -139,7 +139,9 @@ class Agent:
                 continue
             except Twin as error:
                 self._another(error)
-                pause = TWIN_PAUSE  # the hub is there, and knows better soon
+                self._stopping.wait(TWIN_PAUSE)  # the hub is there, and knows better soon
+                pause = FIRST_PAUSE
+                continue
             except SourceRefused as error:
                 self._refuse(error)
             except SourceUnavailable as error:
