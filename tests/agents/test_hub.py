@@ -224,8 +224,11 @@ def test_a_call_whose_agent_is_killed_is_handed_to_the_one_that_follows(hub: Hub
     assert time.monotonic() - begun < desk.PATIENCE / 2
 
 
-def test_a_call_that_was_lost_on_its_way_is_handed_out_again(hub: HubHere, laptop: Path) -> None:
+def test_a_call_that_was_lost_on_its_way_is_handed_out_again(
+    hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A worker that asks for work has none. But what kills its agent is not handed out for ever."""
+    monkeypatch.setattr(desk, "PATIENCE", 4.0)
     line = HubLine(read_settings(laptop), 2)
     line.start({"instance": "lost", "number": [1, 1], "ticket": "first", "next": "next"})
     failed: list[BaseException] = []
