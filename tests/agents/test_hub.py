@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import threading
 import time
@@ -13,7 +14,7 @@ import pytest
 import urllib3
 
 from headwater.agent.agent import Agent
-from headwater.agent.joining import Invitation, read_settings
+from headwater.agent.joining import Invitation, join, read_settings
 from headwater.agent.line import HubLine
 from headwater.agent.state import FILE as STATE
 from headwater.hub import desk
@@ -53,6 +54,14 @@ def source_of(hub: HubHere, agent: str = "laptop") -> AgentSource:
     found = connect(SourceSpec(SourceName("crm"), f"agent://{agent}", tuple(hub.options().items())))
     assert isinstance(found, AgentSource)
     return found
+
+
+def raw_post(hub: HubHere, door: str, body: bytes, laptop: Path) -> socket.socket:
+    """A request that nobody waits for the answer of."""
+    made = socket.create_connection((hub.settings.host, hub.settings.port))
+    head = f"POST {door} HTTP/1.1\r\nHost: hub\r\nAuthorization: Bearer {read_settings(laptop).token}\r\n"
+    made.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return made
 
 
 def post(hub: HubHere, door: str, body: bytes = b"{}", token: str = "", **headers: str) -> Any:
@@ -170,6 +179,78 @@ def test_the_same_agent_twice_is_refused(hub: HubHere, laptop: Path, monkeypatch
         assert TABLE in source_of(hub).describe()
 
 
+def test_one_that_lives_is_not_followed_however_long_it_has_nothing_to_do(
+    hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "GONE", 0.2)
+    monkeypatch.setattr("headwater.agent.agent.TWIN_SECONDS", 1.0)
+    with running(laptop):
+        time.sleep(1.0)  # it only waits for work: its sign of life is due later
+        other = Agent(read_settings(laptop))
+        threading.Timer(5, other.stop).start()  # were it let in, it would run for ever
+        with pytest.raises(SourceRefused, match="connected already"):
+            other.run()
+
+
+def test_one_that_was_killed_while_it_waited_is_followed_at_once(hub: HubHere, laptop: Path) -> None:
+    """Its lines are closed. When its long polls would have ended shows nothing: it once counted as here for 15 s more
+    after that, which was longer than the next one waited, and that one gave up for good."""
+    line = HubLine(read_settings(laptop), 2)
+    line.start({"instance": "killed", "number": [1, 1], "ticket": "first", "next": "next"})
+    polls = [raw_post(hub, f"/agents/laptop/{door}", b'{"instance": "killed", "wait": 20}', laptop)
+             for door in ("work", "box")]  # fmt: skip
+    time.sleep(0.5)
+    for poll in polls:
+        poll.close()
+    (laptop / STATE).write_text('{"ticket": "next", "runs": 1}')
+    begun = time.monotonic()
+    with running(laptop):
+        assert time.monotonic() - begun < desk.GONE + 3
+
+
+def test_a_call_whose_agent_is_killed_is_handed_to_the_one_that_follows(hub: HubHere, laptop: Path) -> None:
+    line = HubLine(read_settings(laptop), 2)
+    line.start({"instance": "killed", "number": [1, 1], "ticket": "first", "next": "next"})
+    told: list[Any] = []
+    caller = threading.Thread(target=lambda: told.append(source_of(hub).describe()))
+    caller.start()
+    assert line.work("killed", worker=77) is not None
+    line.close()
+    (laptop / STATE).write_text('{"ticket": "next", "runs": 1}')
+    begun = time.monotonic()
+    with running(laptop, wait=False):
+        caller.join(10)
+    assert TABLE in told[0]
+    assert time.monotonic() - begun < desk.PATIENCE / 2
+
+
+def test_a_call_that_was_lost_on_its_way_is_handed_out_again(
+    hub: HubHere, laptop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that asks for work has none. But what kills its agent is not handed out for ever."""
+    monkeypatch.setattr(desk, "PATIENCE", 4.0)
+    line = HubLine(read_settings(laptop), 2)
+    line.start({"instance": "lost", "number": [1, 1], "ticket": "first", "next": "next"})
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            source_of(hub).describe()
+        except SourceUnavailable as error:
+            failed.append(error)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    found = [line.work("lost", worker=3) for _ in range(desk.LOSSES)]
+    assert len({work.number if work is not None else -n for n, work in enumerate(found)}) == 1
+    with raw_post(hub, "/agents/laptop/work", b'{"instance": "lost", "worker": 3}', laptop) as poll:
+        poll.settimeout(2)
+        with pytest.raises(TimeoutError):
+            poll.recv(1)
+    caller.join(desk.PATIENCE + 5)
+    assert "is away" in str(failed[0])
+
+
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -263,6 +344,32 @@ def test_an_agent_that_dies_at_work_is_not_waited_for(
     assert line.work("dies") is not None
     caller.join(10)
     assert "is away" in str(failed[0])
+
+
+@pytest.mark.parametrize("size", range(10, 230, 20))
+def test_an_answer_of_the_hub_that_is_cut_off_did_not_arrive(tmp_path: Path, size: int) -> None:
+    """Anywhere, among its headers too: of those http.client makes a whole answer without a body."""
+    whole = (
+        b"HTTP/1.1 200 OK\r\nx-chain: chain_v\r\nx-epoch: 5\r\nx-from: a\r\nx-to: b\r\nx-kind: request\r\nx-call: 7\r\n"
+    )
+    whole += b"content-length: 69\r\ncontent-type: application/octet-stream\r\n\r\n" + b"x" * 69
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            for _ in range(3):
+                near, _address = listening.accept()
+                near.recv(65536)
+                near.sendall(whole[:size])
+                near.shutdown(socket.SHUT_RDWR)
+                near.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        join(tmp_path, Invitation("laptop", address, "token"), "sqlite:///own.db")
+        line = HubLine(read_settings(tmp_path), 1)
+        for asked in (lambda: line.box(1), lambda: line.work("one"), lambda: line.chain("chain_v")):
+            with pytest.raises(SourceUnavailable):
+                asked()
 
 
 def test_an_answer_that_is_cut_off_did_not_arrive(hub: HubHere, laptop: Path) -> None:

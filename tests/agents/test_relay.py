@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +14,14 @@ import urllib3
 
 from agents.hub_here import HubHere
 from headwater.chain.letter import Letter
+from headwater.chain.letters import opened
 from headwater.hub import relay as relays
 from headwater.hub.relay import ChainClosed, Relay
+from headwater.maintenance.strategies.chain_messages import Restarted
+from headwater.model.chain import Chain
+from headwater.model.names import ViewName
+
+CHAIN = Chain(ViewName("v"), "pull-push", 1.0, (), (), ())
 
 
 def letter(to: str, body: bytes = b"x", epoch: int = 7, chain: str = "chain_v") -> Letter:
@@ -123,3 +132,80 @@ def test_who_waits_at_the_end_of_a_line_that_was_cut_takes_nothing(relay: Relay)
     stale, present = asyncio.run(played())
     assert stale is None
     assert present is not None
+
+
+def test_what_was_taken_for_somebody_who_has_gone_is_there_for_the_next(hub: HubHere) -> None:
+    """A member that was killed waits at the end of a line that is closed."""
+    token, secret = hub.enrolment.enrol("agent-a"), hub.enrolment.secret()
+    chain = {"X-Epoch": "5", "X-Nodes": "a,b", "X-Agents": "agent-a,agent-b"}
+
+    def post(door: str, opens: str, body: bytes = b"{}", **headers: str) -> urllib3.BaseHTTPResponse:
+        return urllib3.request(
+            "POST", f"{hub.settings.address}{door}", body=body, headers={"Authorization": f"Bearer {opens}", **headers},
+            timeout=5, retries=False,
+        )  # fmt: skip
+
+    assert post("/chains/chain_v", secret, **chain).status == 204
+    for n in range(3):
+        with socket.create_connection((hub.settings.host, hub.settings.port)) as gone:
+            body = b'{"wait": 10}'
+            head = f"POST /agents/agent-a/box HTTP/1.1\r\nHost: hub\r\nAuthorization: Bearer {token}\r\n"
+            gone.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            time.sleep(0.2)
+        time.sleep(0.2)
+        sent = {"X-Chain": "chain_v", "X-Epoch": "5", "X-To": "a", "X-Kind": "request"}
+        assert post("/chains/chain_v/letters", secret, b"%d" % n, **sent).status == 204
+        assert post("/agents/agent-a/box", token).data == b"%d" % n
+
+
+def test_what_is_given_back_is_the_next_one_unless_its_epoch_is_over(relay: Relay) -> None:
+    for body in (b"1", b"2"):
+        relay.from_agent("agent-a", letter("b", body))
+    first = fetched(relay, "agent-b")
+    assert first is not None
+    relay.give_back("agent-b", first)
+    again = [fetched(relay, "agent-b"), fetched(relay, "agent-b")]
+    assert [found.body for found in again if found is not None] == [b"1", b"2"]
+    relay.open("chain_v", 8, {"a": "agent-a", "b": "agent-b"}, b"told")
+    relay.give_back("agent-b", first)
+    assert fetched(relay, "agent-b") is None
+
+
+def test_the_hub_tells_a_warehouse_that_a_member_has_begun_anew(relay: Relay) -> None:
+    relay.open("chain_w", 3, {"x": "agent-b", "y": "agent-c"}, b"told")
+    relay.restarted("agent-a")
+    told = asyncio.run(relay.for_warehouse("chain_v", 7, 0))
+    assert told is not None
+    assert (told.sender, told.kind) == ("a", "restarted")
+    assert opened(told, CHAIN) == Restarted()
+    assert asyncio.run(relay.for_warehouse("chain_w", 3, 0)) is None, "it is no member of that one"
+    relay.restarted("agent-a")
+    relay.open("chain_v", 8, {"a": "agent-a", "b": "agent-b"}, b"told")
+    assert asyncio.run(relay.for_warehouse("chain_v", 8, 0)) is None, "what began afterwards is not concerned"
+
+
+def test_an_agent_that_comes_back_is_anew_and_one_that_was_cut_off_is_not(hub: HubHere) -> None:
+    token, secret = hub.enrolment.enrol("agent-a"), hub.enrolment.secret()
+
+    def post(door: str, opens: str, said: dict[str, object], **headers: str) -> urllib3.BaseHTTPResponse:
+        return urllib3.request(
+            "POST", f"{hub.settings.address}{door}", body=json.dumps(said).encode(),
+            headers={"Authorization": f"Bearer {opens}", **headers}, timeout=5, retries=False,
+        )  # fmt: skip
+
+    def start(instance: str, number: tuple[int, int], ticket: str) -> None:
+        said = {"instance": instance, "number": number, "ticket": ticket, "next": f"{ticket}+"}
+        assert post("/agents/agent-a/start", token, said).status == 200
+
+    def told() -> str | None:
+        found = post("/chains/chain_v/box", secret, {}, **{"X-Epoch": "5"})
+        return found.headers["X-Kind"] if found.status == 200 else None
+
+    start("one", (1, 1), "first")
+    chain = {"X-Epoch": "5", "X-Nodes": "a,b", "X-Agents": "agent-a,agent-b"}
+    assert post("/chains/chain_v", secret, {}, **chain).status == 204
+    start("one", (1, 2), "first+")  # its line was cut
+    assert told() is None
+    assert post("/agents/agent-a/stop", token, {"instance": "one"}).status == 204
+    start("two", (2, 1), "first++")
+    assert told() == "restarted"

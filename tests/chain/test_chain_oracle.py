@@ -3,7 +3,9 @@ state that is reached is the join of the tables as they were at the pins of its 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -131,7 +133,7 @@ class World:
         letter = self.fetched(name)
         if name == "warehouse":
             try:
-                if self.now - self.begun > LOST:
+                if self.side.late > LOST:
                     raise EpochOver("something got lost", "")
                 for reached in (self.side.wake(), self.side.receive(letter) if letter is not None else None):
                     if reached is not None:
@@ -229,6 +231,69 @@ def test_nights_without_changes_leave_two_files(tmp_path: Path) -> None:
     while world.window < 20:
         world.turn()
     assert all(len(book.windows(world.chain.source)) <= 3 for book in world.books)
+
+
+def test_members_that_begin_by_themselves_are_told_of_an_epoch_until_they_are_heard(tmp_path: Path) -> None:
+    """One whose letter was lost would hold up its chain until the epoch is given up."""
+    world = World(tmp_path, "pure-push", 1, 0.0)
+    for name in NAMES:
+        world.boxes[name].clear()
+    begun = world.now
+    while world.window < 3:
+        world.turn()
+    assert world.epochs == 1
+    assert world.now - begun < LOST / 3
+
+
+def test_members_that_begin_by_themselves_wait_for_the_view_and_not_for_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader may hold any number of windows. Members once counted those too, cut no more when there were too many,
+    and the view, which they waited for, waited for them."""
+    for module in ("member", "warehouse"):
+        monkeypatch.setattr(f"headwater.chain.{module}.AHEAD", 4)
+    monkeypatch.setitem(globals(), "LOST", math.inf)  # no new epoch comes to their help
+    world = World(tmp_path, "pure-push", 1, 0.0)
+    for _ in range(3):
+        until, begun = world.window + 15, world.now
+        while world.window < until:
+            world.write()
+            world.turn()
+            assert world.now - begun < 1500, "nobody goes on"
+        assert len(world.books[0].windows(world.chain.source)) > 4
+        world.begin()
+
+
+def test_who_begins_a_window_every_ten_minutes_is_late_after_ten_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epoch was given up after 90 s, before anybody had cut."""
+    monkeypatch.setitem(globals(), "LOST", math.inf)
+    world = World(tmp_path, "pure-push", 1, 0.0)
+    world.chain = replace(world.chain, window=600.0)
+    world.begin()
+    begun = world.now
+    for passed, late in ((500, 0), (600, 0), (700, 100)):
+        world.now = begun + passed
+        assert world.side.late == late
+    while world.window < world.epoch.first:
+        world.turn()
+    assert world.side.late == 0
+    world.now += 650
+    assert world.side.late == pytest.approx(50, abs=21), "and so with every window"
+
+
+def test_windows_that_are_skipped_cost_nothing(tmp_path: Path) -> None:
+    """The first window of an epoch may be thousands after the last one that a member has pinned."""
+    world = World(tmp_path, "pure-push", 1, 0.0)
+    windows, before = world.windows(0), world.windows(0).pinned(1).position
+    with Sqlite(tmp_path / "a.db") as db:
+        db.execute("INSERT OR REPLACE INTO t VALUES (100, 1, 1)")
+    pin = windows.ensure(1_000_000)
+    assert len(world.books[0].windows(world.chain.source)) == 3
+    assert pin.position == windows.pinned(2).position == windows.pinned(777).position != before
+    assert windows.changes(1, 1_000_000).num_rows == windows.changes(1, 2).num_rows == 1
+    assert windows.changes(2, 1_000_000).num_rows == 0
 
 
 def test_what_is_not_acknowledged_is_sent_again_soon_at_first_and_seldom_later() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -43,6 +44,10 @@ GROUPED = f"""
 CREATE MATERIALIZED VIEW per_kind WITH (consistency = 'strong', maintenance = 'HOW', window = '200 ms') AS
 SELECT k.name, COUNT(*) AS n, SUM(s.qty) AS qty FROM {JOIN} GROUP BY k.name HAVING COUNT(*) > 1;
 """
+
+
+SEED = int(os.environ.get("SEED", "0"))
+"""Of what the soaks below do at random: SEED=7 pytest -m soak tests/runtime/test_chains.py"""
 
 
 class Fleet:
@@ -224,14 +229,14 @@ def test_members_are_killed_over_bad_lines_at_any_moment(
     lines: list[BadLine] = []
 
     def bad(port: int) -> int:
-        lines.append(BadLine(port, len(lines)))
+        lines.append(BadLine(port, 100 * SEED + len(lines)))
         return int(lines[-1].port)
 
     fleet = Fleet(tmp_path, how, line=bad, direct=direct)
-    warehouse, chance, stop = fleet.open(), Random(5), threading.Event()
+    warehouse, chance, stop = fleet.open(), Random(5 + SEED), threading.Event()
 
     def live(name: str) -> None:
-        own, told = Random(name), tmp_path / f"{name}.told"
+        own, told = Random(f"{name} {SEED}"), tmp_path / f"{name}.told"
         while not stop.is_set():
             command = [sys.executable, "-m", "headwater.cli.main", "agent", "run", "-f", str(fleet.machines[name])]
             with told.open("w") as file:

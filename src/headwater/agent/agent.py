@@ -44,8 +44,12 @@ COUNT_SECONDS = 30.0
 """So often it is counted how much waits."""
 TWIN_SECONDS = 25.0
 """A hub that says that this agent is connected already means one that was killed, unless it says so for longer."""
-LONGEST_PAUSE = 5.0
-"""No agent waits longer before it tries again to reach its hub."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
+"""So long an agent waits before it tries again to reach its hub, at first and at most."""
+TWIN_PAUSE = 0.5
+CUTS = 2
+"""So many signs of life in a row may be cut off before the hub counts as away: a bad line is no hub that is gone. One
+that was opened anew says so itself."""
 
 Say = Callable[[str], None]
 
@@ -87,7 +91,9 @@ class Agent:
 
     def run(self) -> None:
         """Until stopped; raises what no trying again can mend."""
-        threads = [threading.Thread(target=self._work, name=f"work {n}", daemon=True) for n in range(WORKERS)]
+        threads = [
+            threading.Thread(target=self._work, args=(n,), name=f"work {n}", daemon=True) for n in range(WORKERS)
+        ]
         threads.append(threading.Thread(target=self._take_part, name="chains", daemon=True))
         threads.append(threading.Thread(target=self._fetch_letters, name="letters", daemon=True))
         for thread in threads:
@@ -114,7 +120,7 @@ class Agent:
     # ── signs of life ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _live(self) -> None:
-        pause = 0.25
+        pause, failures = FIRST_PAUSE, 0
         while not self._stopping.is_set():
             self._count()
             try:
@@ -125,7 +131,7 @@ class Agent:
                         working_on = list(self._working_on)
                     self._line.life(self._instance, working_on, self._about())
                 self._reached(True)
-                pause = 0.25
+                pause, failures = FIRST_PAUSE, 0
                 self._stopping.wait(LIFE_SECONDS)
                 continue
             except NotStarted:
@@ -133,11 +139,17 @@ class Agent:
                 continue
             except Twin as error:
                 self._another(error)
+                self._stopping.wait(TWIN_PAUSE)  # the hub is there, and knows better soon
+                pause = FIRST_PAUSE
+                continue
             except SourceRefused as error:
                 self._refuse(error)
             except SourceUnavailable as error:
-                self._started.clear()  # the hub may have forgotten us, or be another process
-                self._reached(False, error.what)
+                failures += 1
+                if failures > CUTS:
+                    self._started.clear()  # the hub is away: nobody else asks it until it is back
+                if not self._started.is_set():
+                    self._reached(False, error.what)
             self._stopping.wait(pause)
             pause = min(LONGEST_PAUSE, pause * 2)
 
@@ -212,23 +224,28 @@ class Agent:
 
     # ── work ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _work(self) -> None:
+    def _work(self, worker: int) -> None:
         """One thread: an adapter serves one thread at a time, so each has its own."""
-        adapters = Adapters(self._settings)
+        adapters, pause = Adapters(self._settings), FIRST_PAUSE
         while not self._stopping.is_set():
             if not self._started.wait(0.2):
                 continue
             try:
-                work = self._line.work(self._instance)
+                work = self._line.work(self._instance, worker)
                 if work is not None:
                     self._perform(work, adapters)
+                pause = FIRST_PAUSE
             except NotStarted:
                 self._started.clear()
             except SourceRefused as error:
                 self._refuse(error)
             except SourceUnavailable as error:
                 log.info("%s", error.what)
-                self._stopping.wait(0.5)
+                self._stopping.wait(pause)
+                pause = min(1.0, pause * 2)
+            except Exception:  # a defect of ours, or a driver's: the call is given up, and the next ones are worked on
+                log.exception("a defect")
+                self._stopping.wait(1.0)
         adapters.close()
 
     def _perform(self, work: Work, adapters: Adapters) -> None:
@@ -260,21 +277,27 @@ class Agent:
         self._again_and_again(self._chains.fetch)
 
     def _again_and_again(self, step: Callable[[], None]) -> None:
+        pause = FIRST_PAUSE
         while not self._stopping.is_set():
             if not self._started.wait(0.2):
                 continue
             try:
                 step()
+                pause = FIRST_PAUSE
             except NotStarted:
                 self._started.clear()
             except SourceRefused as error:
                 self._refuse(error)
             except SourceUnavailable as error:
                 log.info("chains: %s", error.what)
-                self._stopping.wait(1.0)
+                self._stopping.wait(pause)
+                pause = min(1.0, pause * 2)
             except HeadwaterError as error:
                 self._say(f"{error.what}; {error.fix}")
                 self._stopping.wait(30.0)
+            except Exception:  # a defect of ours: without this thread no chain would ever go on
+                log.exception("chains: a defect")
+                self._stopping.wait(1.0)
 
     def _pin(self, call: Call, adapters: Adapters) -> object:
         return perform_pin(self._pins, adapters, call.arguments, call.options)

@@ -13,6 +13,7 @@ The algorithms bring a parser of SQL with them, so they are imported by an agent
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,7 +28,7 @@ from headwater.chain.neighbours import Neighbours
 from headwater.chain.pins import PinBook
 from headwater.chain.windows import MemberWindows
 from headwater.model.chain import Chain, ChainEpoch
-from headwater.model.errors import HeadwaterError, UsageError
+from headwater.model.errors import HeadwaterError, SourceUnavailable, UsageError
 from headwater.sources.agent.frames import frames
 from headwater.sources.agent.values import heard
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT = 15.0
+PROMPT = 1.0
+"""A line that fails within so many seconds was cut; one that takes longer leads nowhere just now."""
 WAREHOUSE = "warehouse"
 """As the algorithms call it (`contract`)."""
 
@@ -63,7 +66,8 @@ class AgentChains:
     def __init__(self, name: str, line: ChainLine, book: PinBook, adapters: Adapters) -> None:
         self._name, self._line, self._book, self._adapters = name, line, book, adapters
         self._members: dict[str, Member] = {}
-        self._told = False
+        self._opened: Letter | None = None
+        """One that is to be answered when the hub can be asked about its epoch."""
         self.inbox = Inbox()
         self.neighbourhood = Neighbourhood(line, book.chains)
         self._went: dict[tuple[str, int, int], Counter[str]] = {}
@@ -77,15 +81,27 @@ class AgentChains:
 
     def turn(self) -> None:
         """Do what is due, then wait for a letter and answer it. SourceUnavailable while the hub is away."""
-        if not self._told:
-            self._restarted()
         waits = [seconds for member in self._members.values() if (seconds := member.wake()) is not None]
-        letter = self.inbox.take(0.0)
+        letter, self._opened = self._opened or self.inbox.take(0.0), None
         if letter is None:
             self._tell_what_went()
             letter = self.inbox.take(min([LONGEST_WAIT, *waits]))
         if letter is not None:
-            self._answer(letter)
+            try:
+                self._answer(letter)
+            except SourceUnavailable:
+                self._opened = letter
+                raise
+
+    def _send(self, letter: Letter) -> None:
+        """To the hub. Over a line that was just cut, a second time at once: Δt would be over later."""
+        begun = time.monotonic()
+        try:
+            self._line.send(letter)
+        except SourceUnavailable:
+            if time.monotonic() - begun > PROMPT:
+                raise
+            self._line.send(letter)
 
     def _tell_what_went(self) -> None:
         """Only what goes through the hub is counted there."""
@@ -93,16 +109,6 @@ class AgentChains:
             (chain, epoch, window), letters = self._went.popitem()
             with suppress(HeadwaterError):  # it is for people to read: nothing depends on it
                 self._line.went(chain, epoch, window, dict(letters))
-
-    def _restarted(self) -> None:
-        """Whatever was under way here before is forgotten: the warehouses of all chains are told."""
-        for chain in self._book.chains():
-            try:
-                epoch = self._epoch(chain)
-                self._line.send(_to_warehouse(epoch, _restarted()))
-            except ChainGone:
-                continue  # nobody maintains it just now
-        self._told = True
 
     def _answer(self, letter: Letter) -> None:
         member = self._members.get(letter.chain)
@@ -144,7 +150,7 @@ class AgentChains:
                     window = member.window if member is not None else epoch.since
                     self._went.setdefault((letter.chain, letter.epoch, window), Counter())[letter.kind] += 1
                     return
-                self._line.send(letter)
+                self._send(letter)
             except ChainGone:
                 self._members.pop(epoch.chain.source, None)
             except LetterTooLarge as error:
@@ -159,12 +165,6 @@ def _to_warehouse(epoch: ChainEpoch, body: Body) -> Letter:
     from headwater.chain.letters import sealed
 
     return sealed(epoch.chain, epoch.number, WAREHOUSE, body)
-
-
-def _restarted() -> Body:
-    from headwater.maintenance.strategies.chain_messages import Restarted
-
-    return Restarted()
 
 
 def _failed(error: HeadwaterError) -> Body:

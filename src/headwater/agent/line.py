@@ -16,7 +16,7 @@ from headwater.agent.joining import AgentSettings
 from headwater.chain.letter import Letter
 from headwater.chain.neighbours import Neighbours, decoded
 from headwater.model.errors import ConfigError, HeadwaterError, SourceRefused, SourceUnavailable
-from headwater.sources.agent.line import refusal, trusting
+from headwater.sources.agent.line import refusal, trusting, whole
 
 _QUICK = urllib3.Timeout(connect=5, read=15)
 _LONG = urllib3.Timeout(connect=5, read=60)
@@ -66,8 +66,9 @@ class HubLine:
     def stop(self, instance: str, about: dict[str, Any]) -> None:
         self._post("stop", {"instance": instance, "about": about})
 
-    def work(self, instance: str) -> Work | None:
-        response = self._post("work", {"instance": instance}, _LONG)
+    def work(self, instance: str, worker: int = 0) -> Work | None:
+        """A call for one of this agent's workers, which works on none."""
+        response = self._post("work", {"instance": instance, "worker": worker}, _LONG)
         if response.status == 204:
             return None
         return Work(int(response.headers["X-Call"]), response.data)
@@ -105,7 +106,7 @@ class HubLine:
         return Letter(said["Chain"], int(found.headers["X-Epoch"]), said["From"], said["To"], said["Kind"], found.data)
 
     def send(self, letter: Letter) -> None:
-        found = self._chain_door("letters", letter.body, letter.headers(), allowed=(204, 413))
+        found = self._chain_door("letters", letter.body, letter.headers(), allowed=(204, 413), timeout=_QUICK)
         if found.status == 413:
             raise LetterTooLarge(
                 f"a window of {letter.chain} has more changes than can be passed on at once"
@@ -206,6 +207,8 @@ def _reason(error: BaseException) -> str:
 
 def _check(response: urllib3.BaseHTTPResponse, allowed: tuple[int, ...]) -> urllib3.BaseHTTPResponse:
     if response.status in allowed:
+        if not whole(response):
+            raise SourceUnavailable("an answer of the hub was cut off", "it is asked again")
         return response
     said = refusal(response.data)
     if response.status == 409:

@@ -13,7 +13,7 @@ from headwater.model.chain import ChainEpoch
 from headwater.model.errors import HeadwaterError, SourceUnavailable
 from headwater.model.source import SourceSpec
 from headwater.sources.agent.frames import Kind, frame
-from headwater.sources.agent.line import AUTHORITY, HUB, SECRET, refusal, trusting
+from headwater.sources.agent.line import AUTHORITY, HUB, SECRET, refusal, trusting, whole
 from headwater.sources.agent.values import told
 
 _PATIENCE = urllib3.Timeout(connect=5, read=60)
@@ -74,6 +74,8 @@ class ChainLine:
                 f"{self._chain}: the hub does not answer ({type(error).__name__})", "is its address right?"
             ) from error
         if response.status in (200, 204):
+            if not whole(response):
+                raise SourceUnavailable(f"{self._chain}: an answer of the hub was cut off", "it is asked again")
             return response
         said = refusal(response.data)
         if response.status == 410:

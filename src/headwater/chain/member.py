@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from headwater.chain.letter import Letter
-from headwater.chain.letters import LONGEST_PATIENCE, PATIENCE, opened, sealed
+from headwater.chain.letters import AHEAD, LONGEST_PATIENCE, PATIENCE, opened, sealed
 from headwater.chain.windows import MemberWindows
 from headwater.maintenance.strategies.acknowledged import Post
 from headwater.maintenance.strategies.chain_messages import Begun, Body, Failed
@@ -28,9 +28,6 @@ from headwater.model.chain import PURE_PUSH, ChainEpoch
 from headwater.model.errors import HeadwaterError
 
 log = logging.getLogger(__name__)
-
-AHEAD = 100
-"""So many windows with changes a member keeps that nobody has let go; then the next one grows instead."""
 
 SendLetter = Callable[[Letter], None]
 Clock = Callable[[], float]
@@ -45,7 +42,11 @@ class Member:
         self.epoch = epoch
         self._windows, self._send, self._clock = windows, send, clock
         self._chain, self._node = epoch.chain, str(epoch.chain.members[place].source)
-        self._process = _process(epoch, place, windows)
+        self._post = Post(PATIENCE, LONGEST_PATIENCE)
+        self._process = _process(epoch, place, windows, self._post)
+        self._taken_in = epoch.first - 1
+        """Windows after this one are ahead of the view, as far as is known here; those before the epoch's first are one
+        with it."""
         self._wakes: list[tuple[float, int, Any]] = []
         self._order = count()
         self._failed = False
@@ -68,6 +69,8 @@ class Member:
 
     def _take(self, sender: Node, body: Body) -> None:
         if isinstance(body, Begun):
+            self._taken_in = max(self._taken_in, int(body.upto))
+            self._do(self._post.take(sender, body)[0])
             return
         if isinstance(body, PullRequest | Forward | Backward | PushedBatch):
             self._windows.ensure(int(body.t_k1))
@@ -75,7 +78,7 @@ class Member:
 
     def _awake(self, body: Any) -> None:
         if isinstance(body, PushedCut):
-            if self._windows.held > AHEAD:
+            if self._windows.held(self._taken_in) > AHEAD:
                 self._later(self._chain.window, body)
                 return
             self._windows.ensure(body.k)
@@ -123,8 +126,8 @@ _NO_DATABASE: Any = None
 """A restored join knows its relation; it asks no other."""
 
 
-def _process(epoch: ChainEpoch, place: int, windows: MemberWindows) -> Process:
-    setting, post = chain_setting(epoch.chain), Post(PATIENCE, LONGEST_PATIENCE)
+def _process(epoch: ChainEpoch, place: int, windows: MemberWindows, post: Post) -> Process:
+    setting = chain_setting(epoch.chain)
     past = PinnedSource(epoch.chain.members[place], windows)
     if epoch.chain.how == PURE_PUSH:
         return PushSource(setting, place, 1.0, post, past, (epoch.first, float(epoch.since)))

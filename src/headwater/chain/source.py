@@ -18,6 +18,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -33,7 +34,7 @@ from headwater.maintenance.strategies.asked import AskedTable
 from headwater.maintenance.strategies.contract import StrategySetting
 from headwater.maintenance.strategies.pinned_source import chain_setting
 from headwater.maintenance.strategies.values import EXACT
-from headwater.model.chain import ROWS, ChainEpoch
+from headwater.model.chain import PURE_PUSH, ROWS, ChainEpoch
 from headwater.model.changelog import consolidate
 from headwater.model.conditions import Condition, meets
 from headwater.model.errors import HeadwaterError, SourceUnavailable
@@ -70,6 +71,8 @@ class ChainSource:
         self._agents = [AgentSource(member) for member in self._specs]
         self._line = ChainLine(self._chain.source, self._specs[0])
         self._side: ChainWarehouse | None = None
+        self._asked_for: int | None = None
+        """The newest window that members were asked for from here."""
 
     @cached_property
     def _setting(self) -> StrategySetting:
@@ -155,12 +158,12 @@ class ChainSource:
             reached = self._exchange(side)
         except EpochOver as error:
             log.info("%s: a new epoch begins: %s", self.name, error.what)
-            self._side = None
+            self._over()
             return Poll(after, nothing.transactions, {}, more=True)
         except _Waits:
             raise
         except HeadwaterError:
-            self._side = None
+            self._over()
             raise
         if reached is None:
             return Poll(after, nothing.transactions, {}, more=side.asked_at is not None)
@@ -181,11 +184,22 @@ class ChainSource:
         if self._side is None:
             agents = tuple(spec.url.removeprefix("agent://").rstrip("/") for spec in self._specs)
             options = tuple(agent.options for agent in self._agents)
-            first = max(since, *self._ask_each("newest", 0)) + 1
+            first = max(since, self._newest()) + 1
             epoch = ChainEpoch(secrets.randbits(52), since, first, self._chain, agents, options)
             self._line.begin(epoch)
             self._side = ChainWarehouse(epoch, self._line.send)
         return self._side
+
+    def _over(self) -> None:
+        if self._side is not None:
+            self._asked_for = self._side.asked_for
+        self._side = None
+
+    def _newest(self) -> int:
+        """No member has pinned a later window. Those that are asked for windows know of none but those."""
+        if self._asked_for is None or self._chain.how == PURE_PUSH:
+            return int(max(self._ask_each("newest", 0)))
+        return self._asked_for
 
     def _exchange(self, side: ChainWarehouse) -> Reached | None:
         until = time.monotonic() + WAIT
@@ -206,10 +220,9 @@ class ChainSource:
 
     def _late(self, side: ChainWarehouse, away: Sequence[str]) -> None:
         """What keeps a window from being over."""
-        taken = 0.0 if side.asked_at is None else time.monotonic() - side.asked_at
-        if taken > LATE and away:
+        if side.late > LATE and away:
             raise _Waits(f"a window waits for agent {' and '.join(away)}", "it goes on when everybody was there")
-        if taken > LOST:
+        if side.late > LOST:
             raise EpochOver(f"a window took more than {LOST:g} s", "")
 
     def trim(self, below: Position) -> int:
@@ -278,7 +291,10 @@ class ChainSource:
         return [Position(position) for position in self._ask_each("pinned", window)]
 
     def _ask_each(self, what: str, window: int) -> list[Any]:
-        return [self._ask(place, what, window) for place in range(len(self._agents))]
+        """All at once: a line that was cut holds up one of them."""
+        places = range(len(self._agents))
+        with ThreadPoolExecutor(len(self._agents), thread_name_prefix=f"ask {self.name}") as pool:
+            return list(pool.map(lambda place: self._ask(place, what, window), places))
 
     def _ask(self, place: int, what: str, window: int) -> Any:
         return self._agents[place].chain(what, self._chain, place, window)

@@ -16,7 +16,7 @@ from typing import Any
 
 from headwater.algebra.bag import Bag
 from headwater.chain.letter import Letter
-from headwater.chain.letters import LONGEST_PATIENCE, PATIENCE, opened, sealed
+from headwater.chain.letters import AHEAD, LONGEST_PATIENCE, PATIENCE, opened, sealed
 from headwater.chain.line import EpochOver
 from headwater.maintenance.strategies.acknowledged import Post
 from headwater.maintenance.strategies.chain_messages import Begun, Failed, Restarted
@@ -48,9 +48,8 @@ class ChainWarehouse:
         self.epoch, self._send, self._clock = epoch, send, clock
         pushed = epoch.chain.how == PURE_PUSH
         make: Any = PushWarehouse if pushed else PullPushWarehouse
-        self._process = make(
-            chain_setting(epoch.chain), epoch.chain.window, Post(PATIENCE, LONGEST_PATIENCE), float(epoch.since)
-        )
+        self._post = Post(PATIENCE, LONGEST_PATIENCE)
+        self._process = make(chain_setting(epoch.chain), epoch.chain.window, self._post, float(epoch.since))
         self._due: Any = UpdateView() if pushed else RequestUpdates()
         self._due_at = clock()
         self._wakes: list[tuple[float, int, Any]] = []
@@ -58,10 +57,12 @@ class ChainWarehouse:
         self._change, self._since = Bag(), epoch.since
         self.asked_at: float | None = None
         """When the window under way was asked for; None: none is."""
-        if pushed:  # members begin by themselves, when they know that there is something to begin with
+        self._moved_at = clock()
+        self._told = epoch.since
+        """Up to where members that begin windows by themselves know the view to be."""
+        if pushed:
             self.asked_at = clock()
-            for member in epoch.chain.members:
-                send(sealed(epoch.chain, epoch.number, str(member.source), Begun()))
+            self._tell()
 
     def wake(self) -> Reached | None:
         """Do what is due."""
@@ -92,6 +93,19 @@ class ChainWarehouse:
         return max(min(times, default=self._clock() + 1.0) - self._clock(), 0.0)
 
     @property
+    def late(self) -> float:
+        """For so many seconds the window under way has taken longer than nothing. Members that begin windows by
+        themselves do it once in a window's time."""
+        if self._pushed:
+            return max(self._clock() - self._moved_at - self.epoch.chain.window, 0.0)
+        return 0.0 if self.asked_at is None else self._clock() - self.asked_at
+
+    @property
+    def asked_for(self) -> int:
+        """No window after this one was asked for here."""
+        return int(self._next)
+
+    @property
     def _next(self) -> float:
         """The number of the next window."""
         return float(max(self._since + 1, self.epoch.first))
@@ -109,12 +123,21 @@ class ChainWarehouse:
             elif isinstance(effect, Commit):
                 self._change = self._change + Bag.summed(pair for _, bag in effect.changes for pair in bag)
 
+    def _tell(self) -> None:
+        """That there is something to begin with, and from where on windows are ahead: until it is acknowledged."""
+        self._told = self._since
+        for member in self.epoch.chain.members:
+            self._do(self._post.send(str(member.source), Begun(float(self._since))))
+
     def _applied(self) -> Reached | None:
         upto = int(self._process.t_v)
         if upto == self._since:
             return None
         found = Reached(upto, self._change)
         self._change, self._since, self.asked_at = Bag(), upto, None
+        self._moved_at = self._clock()
+        if self._pushed and upto - self._told >= AHEAD // 4:
+            self._tell()
         return found
 
 

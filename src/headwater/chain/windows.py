@@ -48,9 +48,13 @@ class MemberWindows:
             if window > known[-1]:
                 self._expect()
                 position, rows = self._since(self._book.pin(self._chain, known[-1]))
-                for number in range(known[-1] + 1, window + 1):
-                    self._book.write(self._chain, number, position, rows)
+                following = known[-1] + 1
+                if (
+                    rows.num_rows and following < window
+                ):  # those up to `window` end where this one does, and are not kept
+                    self._book.write(self._chain, following, position, rows)
                     rows = self._nothing()
+                self._book.write(self._chain, window, position, rows)
             return self._book.pin(self._chain, window)
 
     def pinned(self, window: int) -> Pin:
@@ -62,10 +66,9 @@ class MemberWindows:
         """The last window that is pinned here; 0: none."""
         return max(self._book.windows(self._chain), default=0)
 
-    @property
-    def held(self) -> int:
-        """How many windows are kept."""
-        return len(self._book.windows(self._chain))
+    def held(self, after: int) -> int:
+        """How many windows are kept that came after one: all that changed anything are."""
+        return sum(window > after for window in self._book.windows(self._chain))
 
     # ── what the algorithms ask (`pinned_source.Windows`) ────────────────────────────────────────────────────────
 

@@ -44,7 +44,7 @@ from headwater.hub.contacts import Contacts
 from headwater.hub.desk import Desk
 from headwater.hub.enrolment import LATELY, Connected, Enrolment, Proof, Refused, Start
 from headwater.hub.relay import ChainClosed, Relay
-from headwater.hub.requests import Handler, TooLarge, Unreadable, body_of, json_of, list_of, no, token_of
+from headwater.hub.requests import Handler, TooLarge, Unreadable, body_of, json_of, list_of, no, token_of, while_asked
 from headwater.hub.settings import Opens
 from headwater.model.errors import HeadwaterError, SourceUnavailable
 from headwater.model.logged import event
@@ -146,7 +146,8 @@ class Hub:
                 return no(400, "a start without a number", "are hub and agent of one version?")
             start = Start(str(said.get("ticket", "")), str(said.get("next", "")), number)
             await run_in_threadpool(self.enrolment.starts, name, start, certificate_of(request))
-            self.desk.begins(name, instance, _reach(said.get("reach")))
+            if self.desk.begins(name, instance, _reach(said.get("reach"))):
+                self.relay.restarted(name)
         await run_in_threadpool(self.contacts.heard, name, said.get("about"), at_once=True)
         log.info("agent %s has started", name, extra=event("agent.started", agent=name))
         return JSONResponse({"wait": WAIT})
@@ -164,10 +165,13 @@ class Hub:
         said = await json_of(request)
         if not self.desk.knows(name, str(said.get("instance", ""))):
             return no(409, f"agent {name} has not started here", "it starts again by itself")
-        task = await self.desk.work(name, WAIT)
+        worker = said.get("worker")
+        with self.desk.waits(name):
+            work = self.desk.work(name, WAIT, worker if isinstance(worker, int) else -1)
+            task, asked = await while_asked(request, work)
         if task is None:
             return Response(status_code=204)
-        gone = not self.desk.knows(name, str(said.get("instance", ""))) or await request.is_disconnected()
+        gone = not asked or not self.desk.knows(name, str(said.get("instance", "")))
         if gone or not await self._opens(request, name):  # since it began to wait
             self.desk.give_back(name, task)
             return Response(status_code=204)

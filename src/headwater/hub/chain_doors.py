@@ -16,7 +16,7 @@ from headwater.hub.chain_records import ChainRecords
 from headwater.hub.desk import Desk
 from headwater.hub.enrolment import Enrolment
 from headwater.hub.relay import Relay
-from headwater.hub.requests import AgentHandler, Handler, Unreadable, body_of, json_of, no
+from headwater.hub.requests import AgentHandler, Handler, Unreadable, body_of, json_of, no, while_asked
 from headwater.maintenance.strategies.chain_messages import KINDS
 
 MOST_WAIT = 20.0
@@ -50,7 +50,12 @@ class ChainDoors:
         return Response(status_code=204)
 
     async def fetch(self, request: Request, name: str) -> Response:
-        return _told(await self._relay.for_agent(name, await _wait(request)))
+        wait = await _wait(request)
+        with self._desk.waits(name):
+            letter, asked = await while_asked(request, self._relay.for_agent(name, wait))
+        if letter is not None and not asked:
+            self._relay.give_back(name, letter)
+        return _told(letter)
 
     async def tell(self, request: Request, name: str) -> Response:
         epoch, told = self._relay.told(request.path_params["chain"], name)

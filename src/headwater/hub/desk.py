@@ -4,7 +4,12 @@
     caller ◀─ pieces ─ desk ◀──────── pieces ────── agent
 
 A call that an agent has taken is its own as long as it says so: an agent names the calls it works on with every sign
-of life. One that it does not name is given up, and the caller calls again; every operation can be repeated.
+of life. One that it does not name is given up, and the caller calls again; every operation can be repeated. An agent
+that begins anew works on nothing, and one of its workers that asks for work has none: what they had taken is lost, or
+its answer is, and it is handed out again.
+
+Invariant: an agent is here because of what it said, never because of what it was told: the end of a long poll shows
+nothing, for whoever asked may have been killed meanwhile.
 
 Everything here happens in one event loop; nothing is kept when the hub ends.
 """
@@ -13,19 +18,27 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from headwater.chain.neighbours import Reach
 from headwater.hub.enrolment import Connected
 from headwater.model.errors import SourceUnavailable
 
+log = logging.getLogger(__name__)
+
 HELD = 16
 """Pieces of an answer that wait for a slow caller; the agent waits then."""
 PATIENCE = 15.0
 """So long after its last sign of life an agent counts as present, and a call as worked on."""
+GONE = 3.0
+"""So long after it was last heard an agent without an open request may be followed by another of its name: the lines of
+one that was killed are closed, those of one that lives are not, or only for a moment."""
+LOSSES = 3
+"""A call that is lost so often is not handed out again: it may be what kills its agent."""
 GRACE = 10.0
 """So long a hub that has just opened waits for agents to come back."""
 _ROUND = 1.0
@@ -40,7 +53,10 @@ class Task:
     body: bytes
     pieces: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(HELD))
     alive_at: float = 0.0
-    """When it was taken or last named; 0: nobody has taken it."""
+    """When it was taken or last named; 0: nobody has it."""
+    worker: int = -1
+    """Of its agent's, who has taken it."""
+    losses: int = 0
     abandoned: bool = False
     """Whoever called does not wait any longer."""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
@@ -59,6 +75,8 @@ class Present:
     instance: str = ""
     reach: Reach = NOWHERE
     seen_at: float = 0.0
+    open: int = 0
+    """How many of its requests wait here."""
     waiting: asyncio.Queue[Task] = field(default_factory=asyncio.Queue)
     taken: dict[int, Task] = field(default_factory=dict)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -87,17 +105,22 @@ class Desk:
     def refuse_twin(self, name: str, instance: str) -> None:
         """There is one agent of each name."""
         agent = self.agent(name)
-        if agent.instance not in ("", instance) and self.here(name):
+        lives = self.here(name) and (agent.open > 0 or self._now() - agent.seen_at < GONE)
+        if agent.instance not in ("", instance) and lives:
             raise Connected(
                 f"an agent called {name} is connected already",
                 "stop one of the two, or enrol this one under a name of its own",
             )
 
-    def begins(self, name: str, instance: str, reach: Reach = NOWHERE) -> None:
-        """An agent has started."""
+    def begins(self, name: str, instance: str, reach: Reach = NOWHERE) -> bool:
+        """An agent has started; whether anew, so that it knows nothing of what was under way."""
         agent = self.agent(name)
+        anew = agent.instance != instance
         agent.instance, agent.reach = instance, reach
+        if anew:
+            self._lost(name, list(agent.taken.values()))
         self._seen(agent)
+        return anew
 
     def knows(self, name: str, instance: str) -> bool:
         """Whether it has said that it began; a hub that was opened since then has not heard of it."""
@@ -110,27 +133,37 @@ class Desk:
             if number in agent.taken:
                 agent.taken[number].alive_at = self._now()
 
+    @contextmanager
+    def waits(self, name: str) -> Iterator[None]:
+        """As long as a request of this agent is open."""
+        agent = self.agent(name)
+        self._seen(agent)
+        agent.open += 1
+        try:
+            yield
+        finally:
+            agent.open -= 1
+
     def leaves(self, name: str) -> None:
         """It says good-bye: nobody has to wait until it counts as gone."""
         agent = self.agent(name)
         agent.instance, agent.seen_at, agent.reach = "", 0.0, NOWHERE
         agent.arrived.clear()
 
-    async def work(self, name: str, seconds: float) -> Task | None:
-        """The next call for this agent; None if there is none for so long."""
+    async def work(self, name: str, seconds: float, worker: int = -1) -> Task | None:
+        """The next call for this agent; None if there is none for so long. Each of its workers (-1: who does not say
+        which it is) has one call at a time."""
         agent = self.agent(name)
-        self._seen(agent)
+        self._lost(name, [task for task in agent.taken.values() if task.worker == worker >= 0])
         try:
             task = await asyncio.wait_for(agent.waiting.get(), seconds)
         except TimeoutError:
             return None
-        finally:
-            self._seen(agent)
-        while task.abandoned:
+        while task.abandoned or task.begun.is_set():
             if agent.waiting.empty():
                 return None
             task = agent.waiting.get_nowait()
-        task.alive_at = self._now()
+        task.alive_at, task.worker = self._now(), worker
         agent.taken[task.number] = task
         return task
 
@@ -140,6 +173,16 @@ class Desk:
         agent.taken.pop(task.number, None)
         task.alive_at = 0.0
         agent.waiting.put_nowait(task)
+
+    def _lost(self, name: str, tasks: list[Task]) -> None:
+        """Calls that nobody works on."""
+        for task in tasks:
+            if task.begun.is_set():
+                continue
+            task.losses += 1
+            if task.losses < LOSSES:
+                log.info("agent %s does not work on call %d: it is handed out again", name, task.number)
+                self.give_back(name, task)
 
     def answers(self, name: str, number: int) -> Task | None:
         """The call that an answer begins to arrive for; None if nobody waits for it any longer."""

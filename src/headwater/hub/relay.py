@@ -9,6 +9,9 @@ A box holds what its owner has not fetched, for as long as this hub is open: for
 letter that is lost, with a cut line or with the hub, is sent again by whoever wrote it (`acknowledged.Post`). One that
 is in its box already is not put there twice.
 
+That a member has begun anew the hub knows first, and says to the warehouses of its chains; one of an epoch that began
+afterwards need not hear it.
+
 Everything here happens in one event loop.
 """
 
@@ -22,6 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headwater.chain.letter import Letter
+from headwater.chain.letters import restarted
 from headwater.chain.neighbours import Neighbour, Neighbours, Reach, key_of
 from headwater.hub.chain_records import Counted
 from headwater.model.errors import HeadwaterError
@@ -77,6 +81,12 @@ class Box:
         letter = self.letters.popleft()
         self.bytes -= len(letter.body)
         return letter
+
+    def put_back(self, letter: Letter) -> None:
+        """It was taken for somebody who had gone."""
+        self.letters.appendleft(letter)
+        self.bytes += len(letter.body)
+        self.arrived.set()
 
     def leave_out(self, chain: str) -> None:
         """Letters of a chain that mean nothing any more."""
@@ -140,6 +150,13 @@ class Relay:
         known = self._of(letter.chain, letter.epoch)
         self._deliver(known, Letter(letter.chain, letter.epoch, WAREHOUSE, letter.to, letter.kind, letter.body))
 
+    def restarted(self, agent: str) -> None:
+        """An agent has begun anew, and knows nothing of what was under way."""
+        for chain, known in self._chains.items():
+            node = next((node for node, name in known.members.items() if name == agent), None)
+            if node is not None:
+                self._deliver(known, restarted(chain, known.epoch, node))
+
     def _deliver(self, known: OpenChain, letter: Letter) -> None:
         if letter.to == WAREHOUSE:
             box = self._box(f"{WAREHOUSE} of {letter.chain}")
@@ -152,6 +169,12 @@ class Relay:
 
     async def for_agent(self, agent: str, seconds: float) -> Letter | None:
         return await self._next(self._box(agent), seconds)
+
+    def give_back(self, agent: str, letter: Letter) -> None:
+        """A letter that was fetched for nobody, unless its epoch is over."""
+        known = self._chains.get(letter.chain)
+        if known is not None and known.epoch == letter.epoch:
+            self._box(agent).put_back(letter)
 
     async def for_warehouse(self, chain: str, epoch: int, seconds: float) -> Letter | None:
         self._of(chain, epoch)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from headwater.model.errors import HeadwaterError
+
+T = TypeVar("T")
 
 Handler = Callable[[Request], Awaitable[Response]]
 AgentHandler = Callable[[Request, str], Awaitable[Response]]
@@ -46,6 +50,22 @@ async def body_of(request: Request, most: int) -> bytes:
         if len(held) > most:
             raise TooLarge(f"more than {most:,} bytes were sent", "are hub and agent of one version?")
     return bytes(held)
+
+
+async def while_asked(request: Request, found: Coroutine[Any, Any, T | None]) -> tuple[T | None, bool]:
+    """What is waited for, and whether the one who asks is still there: nothing is waited for longer than that. The
+    request's body must have been read. What was found for one who has gone is to be given back."""
+    waiting = asyncio.create_task(found)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            await asyncio.wait({waiting})
+        return (None if waiting.cancelled() else waiting.result()), not gone.done()
+    finally:
+        waiting.cancel()
+        gone.cancel()
 
 
 class Unreadable(HeadwaterError):

@@ -32,11 +32,14 @@ class Failed(NamedTuple):
 
 
 class Restarted(NamedTuple):
-    """An agent has begun anew, and knows nothing of messages that were under way."""
+    """A member's agent has begun anew, and knows nothing of messages that were under way: said by the hub."""
 
 
 class Begun(NamedTuple):
-    """An epoch has begun, told to members that nobody asks for anything."""
+    """An epoch has begun, and the view has everything up to here: told to members that nobody asks for anything."""
+
+    upto: float
+    serial: int = 0
 
 
 KINDS = frozenset(["request", "forward", "backward", "batch", "acknowledgement", "failed", "restarted", "begun"])
@@ -64,7 +67,7 @@ def to_values(body: Body, chain: Chain) -> list[Any]:
         case Restarted():
             return ["restarted"]
         case Begun():
-            return ["begun"]
+            return ["begun", body.upto, body.serial]
 
 
 def from_values(said: Any, chain: Chain) -> Body:
@@ -86,12 +89,14 @@ def from_values(said: Any, chain: Chain) -> Body:
     if kind == "failed":
         what, why, fix = map(str, rest)
         return Failed(what, why, fix)
-    if kind in _BARE:
-        return _BARE[kind]
+    if kind == "begun":
+        upto, serial = rest
+        return Begun(float(upto), int(serial))
+    if kind == "restarted":
+        return Restarted()
     raise ValueError(f"a message of kind {kind!r}")
 
 
-_BARE: dict[str, Body] = {"restarted": Restarted(), "begun": Begun()}
 _WAYS: dict[str, type[Forward] | type[Backward]] = {"forward": Forward, "backward": Backward}
 
 

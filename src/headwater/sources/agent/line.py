@@ -77,6 +77,12 @@ def refusal(body: bytes) -> HeadwaterError:
         return HeadwaterError("the hub refused without saying why", "is that a hub of Headwater?")
 
 
+def whole(response: urllib3.BaseHTTPResponse) -> bool:
+    """Whether an answer that came at once came whole. Of one that was cut off among its headers http.client makes one
+    that has no body, without a word; one that says how long it is was not cut off there."""
+    return response.status != 200 or response.headers.get("Content-Length", "").isdecimal()
+
+
 def trusting(authority: str) -> ssl.SSLContext:
     """TLS that believes in the authorities of this machine, or in those of a file only."""
     context = ssl.create_default_context()
