@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from headwater.kept import cache
@@ -29,7 +28,8 @@ from headwater.kept.engine import hashes, matched, speaking
 from headwater.kept.memory import with_below
 from headwater.kept.places import values_at
 from headwater.kept.runs import Index, Indexed, Ranges, copied, indexed, indexes, mapped, opened, places_of
-from headwater.kept.standing import narrowed, places_of_value
+from headwater.kept.standing import FEW, narrowed, picked, places_of_value
+from headwater.model.arrow import pc
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.storage import Storage
 
@@ -102,7 +102,8 @@ class FilesKept:
             found = [places_of_value(run, name, known[name]) for run, name in zip(runs, asked, strict=True)]
             at = min(found, key=len)
             if len(at):
-                rows = runs[0].rows.select(list(dict.fromkeys([*columns, *where, SEQ]))).take(pa.array(np.sort(at)))
+                rows = runs[0].rows.select(list(dict.fromkeys([*columns, *where, SEQ])))
+                rows = picked(rows, np.sort(at))
                 parts.append(narrowed(rows, known))
         return self._seen(parts, [*dict.fromkeys([*columns, *where, SEQ])]).select(columns)
 
@@ -203,7 +204,11 @@ class FilesKept:
         return rows.set_column(rows.schema.get_field_index(COUNT), COUNT, count)
 
     def _of_state(self, rows: pa.Table) -> pa.Table:
-        return rows if self._at is None else rows.filter(pc.less_equal(rows.column(SEQ), self._at))
+        if self._at is None:
+            return rows
+        if rows.num_rows <= FEW and all(seq <= self._at for seq in rows.column(SEQ).to_pylist()):
+            return rows
+        return rows.filter(pc.less_equal(rows.column(SEQ), self._at))
 
     def _runs(self, index: Index) -> Iterator[Indexed]:
         for path in self._paths:

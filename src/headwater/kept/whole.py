@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.kept.contract import Ints
+from headwater.model.arrow import pc
 
 VERSION = 1
 """Of the hashes: indexes of another one are made anew."""

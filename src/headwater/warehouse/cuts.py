@@ -31,7 +31,6 @@ from headwater.model.names import Position, Seq, SourceName, ViewName
 from headwater.storage import Storage
 from headwater.storage.files import explained
 from headwater.storage.records import decode, encode
-from headwater.warehouse import delta_commit
 from headwater.warehouse.delta import committed, fence_of, is_table, mark, only_next, open_table
 from headwater.warehouse.delta_log import checkpoint_of, commit_name
 
@@ -277,7 +276,8 @@ class CutLog:
 
             commit = only_next(self._storage.fence(), **told)
             return committed(table, partial(write_deltalake, table, rows, mode="append", commit_properties=commit))
-        from headwater.warehouse.table import write_file  # it loads what only writers need
+        from headwater.warehouse import delta_commit  # these load what only writers need
+        from headwater.warehouse.table import write_file
 
         file = write_file(self._storage, FOLDER, rows, "cut")
         numbers = (rows.column("cut")[n].as_py() for n in (0, -1))
