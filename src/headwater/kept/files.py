@@ -13,8 +13,9 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:  # where there are copies, no Parquet file is opened
 
 SMALL_ROWS = 20_000
 """A file with fewer rows is indexed in memory."""
+TOGETHER = 8
+"""So many of the smallest files are looked up as one."""
 OPEN = 512
 """Indexes that a process keeps open."""
 TIDY_SECONDS = 600.0
@@ -71,7 +74,7 @@ class FilesKept:
         wanted = self._keys(by, keys)
         numbers = np.unique(hashes(wanted))
         parts = []
-        for run in self._runs(Index(tuple(by))):
+        for run in self._few_runs(Index(tuple(by))):
             at = places_of(run.ranges(numbers)) if by else np.arange(len(run.places))
             if len(at):
                 parts.append(run.take(at, read))
@@ -210,18 +213,37 @@ class FilesKept:
             return rows
         return rows.filter(pc.less_equal(rows.column(SEQ), self._at))
 
+    def _few_runs(self, index: Index) -> Iterator[Indexed]:
+        """The same rows, the smallest files `TOGETHER` at a time: each run is searched for all keys, and where a table
+        is written all the time most files have few rows."""
+        waiting: list[tuple[str, Indexed]] = []
+        for number, run in enumerate(self._runs(index)):
+            odd = bool(waiting) and run.rows.schema != waiting[0][1].rows.schema
+            if odd or number >= len(self._paths) or run.rows.num_rows * TOGETHER > SMALL_ROWS:
+                yield run
+                continue
+            waiting.append((self._storage.uri_of(self._paths[number]), run))
+            if len(waiting) == TOGETHER:
+                key = ("\0".join(name for name, _ in waiting), index)
+                yield self._remembered(key, partial(_as_one, [run.rows for _, run in waiting], index))
+                waiting = []
+        yield from (run for _, run in waiting)
+
+    def _remembered(self, key: tuple[str, Index], make: Callable[[], Indexed]) -> Indexed:
+        with _opening:
+            found = _open.get(key) if _is_there(key) else None
+        found = found or make()  # perhaps by two at once: they make the same
+        with _opening:
+            _open[key] = found
+            _open.move_to_end(key)
+            while len(_open) > OPEN:
+                _used.pop(_open.popitem(last=False)[0], None)
+        return found
+
     def _runs(self, index: Index) -> Iterator[Indexed]:
         for path in self._paths:
-            key = (self._storage.uri_of(path), index)
-            with _opening:
-                found = _open.get(key) if _is_there(key) else None
-            found = found or self._opened(path, index)  # perhaps by two at once: they make the same
-            with _opening:
-                _open[key] = found
-                _open.move_to_end(key)
-                while len(_open) > OPEN:
-                    _used.pop(_open.popitem(last=False)[0], None)
-            yield found
+            make = partial(self._opened, path, index)
+            yield self._remembered((self._storage.uri_of(path), index), make)
         if self._more is not None and self._more.num_rows:
             yield indexed(self._more, index)
 
@@ -287,6 +309,10 @@ class FilesKept:
             return Path(path).parent / "_kept"
         folder = self._storage.uri_of(path).rpartition("/")[0]
         return cache.folder() / hashlib.sha256(folder.encode()).hexdigest()[:32]
+
+
+def _as_one(parts: Sequence[pa.Table], index: Index) -> Indexed:
+    return indexed(pa.concat_tables(parts), index)
 
 
 def _is_there(key: tuple[str, Index]) -> bool:
