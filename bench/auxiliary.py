@@ -5,7 +5,8 @@ copies of all of them; with sources on this machine and with sources far away.
     python bench/auxiliary.py --n 100000 --delays 0
 
 Every line is a project of its own over the same four SQLite files. `small` is the median of five batches of 1,000
-transactions, warm, from reading them to the visible cut; `burst` are the transactions that wait then. `questions` are
+transactions, warm, from reading them to the visible cut; `cpu` is what they computed on average, all processes
+together: of that a busy machine says more than its clock. `burst` are the transactions that wait then. `questions` are
 those of one small batch, to sources and to kept views; `to sources` those that leave the warehouse.
 `kept` are the bytes of what is kept beside the view, with its indexes. Ratios are to 'none' with the same delay.
 
@@ -30,6 +31,7 @@ from rich.table import Table
 import chain_sqlite
 import cluster_table
 import headwater
+import measure
 from chain import RELATIONS, Chain
 from chain_sql import view_sql
 from run import CONSOLE
@@ -61,18 +63,20 @@ def measured(mode: str, n: int, u: int, delay: int) -> dict[str, Any]:
     warehouse = headwater.open(folder)
     warehouse.setup()
     with running(warehouse) as (engine, load):
-        at, times = warm(engine, data, chain), []
+        at, times, computed = warm(engine, data, chain), list[float](), list[float]()
         for _ in range(5):
             applied(data, chain, at, at + 1000)
-            before = engine.meter.tally
+            before, cpu = engine.meter.tally, measure.cpu_seconds(os.getpid())
             times.append(caught_up(engine))
+            computed.append(measure.cpu_seconds(os.getpid()) - cpu)
             after = engine.meter.tally
             at += 1000
         applied(data, chain, at, u)
         burst = caught_up(engine)
         rows = answer(warehouse)
         found = {
-            "mode": mode, "delay_ms": delay, "load_s": load, "small_s": statistics.median(times), "burst_s": burst,
+            "mode": mode, "delay_ms": delay, "load_s": load, "small_s": statistics.median(times),
+            "small_cpu_s": statistics.mean(computed), "burst_s": burst,
             "transactions": u - at, "questions": after.questions + after.saved - before.questions - before.saved,
             "to_sources": after.questions - before.questions, "kept_bytes": kept(warehouse, folder),
             "correct": rows == chain.answer_after(),
@@ -108,6 +112,7 @@ def main() -> None:
             "load",
             "small",
             "none / it",
+            "cpu",
             "burst",
             "none / it",
             "questions",
@@ -133,7 +138,7 @@ def main() -> None:
             first, measured_here[mode] = first or row, row
             table.add_row(
                 mode, f"{delay} ms", f"{row['load_s']:.1f}", f"{row['small_s']:.2f}",
-                f"{first['small_s'] / row['small_s']:.2f}", f"{row['burst_s']:.1f}",
+                f"{first['small_s'] / row['small_s']:.2f}", f"{row['small_cpu_s']:.3f}", f"{row['burst_s']:.1f}",
                 f"{first['burst_s'] / row['burst_s']:.2f}", str(row["questions"]), str(row["to_sources"]),
                 f"{row['kept_bytes']:,}", "" if row["correct"] else "WRONG",
             )  # fmt: skip

@@ -38,6 +38,7 @@ BOB = (2, "tab\tand\nline", None, None, None, None, 0.1)
 ANNE = (1, "Anne", *ANN[2:])
 LOG = [(*ANN, 2, 1), (*BOB, 1, 2), (*ANN, -2, 3), (*ANNE, 2, 3)]
 """At 1 Ann twice, at 2 also Bob, at 3 she is Anne."""
+SEVEN = pa.table({"n": [7]})
 
 
 def small_project(folder: Path) -> Path:
@@ -86,15 +87,14 @@ def view_folder(name: str) -> str:
     return f"views/{name.encode().hex()}"  # the engine's own cannot hold every character
 
 
-def add_view(folder: Path, name: str, seq: int = 3, horizon: int = 3) -> None:
-    """A view of one column that was loaded later: states before `horizon` are not its own."""
+def add_view(folder: Path, name: str, seq: int = 3, horizon: int = 3, rows: pa.Table = SEVEN) -> None:
+    """A view that was loaded later, of one row and column unless told: states before `horizon` are not its own."""
     storage = Storage(str(folder / "warehouse"))
-    schema = pa.schema([("n", pa.int64()), (COUNT, pa.int64()), (SEQ, pa.int64())])
+    ones = pa.array([1] * rows.num_rows)
+    rows = rows.append_column(COUNT, ones).append_column(SEQ, pa.array([horizon] * rows.num_rows))
     log = ChangelogTable(storage, f"{view_folder(name)}/1/log")
-    log.create(schema)
-    version = log.commit(
-        [write_file(storage, log.folder, pa.table({"n": [7], COUNT: [1], SEQ: [horizon]}, schema), "x")]
-    )
+    log.create(rows.schema)
+    version = log.commit([write_file(storage, log.folder, rows, "x")])
     cuts = CutLog(storage)
     cut = cuts.newest()
     state = ViewState(f"{view_folder(name)}/1", version, -1, Seq(seq), Seq(horizon), "complete", "f")

@@ -8,8 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute
 import pytest
 
+from cli.small import add_view, small_project
 from headwater.cli.commands import PLACES
 
 ENGINES = {"deltalake", "duckdb", "pandas", "py4j", "pyspark", "sqlglot", "obstore"}
@@ -50,6 +53,25 @@ def test_a_row_is_looked_up_without_an_engine(tmp_path: Path, project: Path, sai
     unwanted = tops(found) & {*ENGINES, *OTHERS, "rich"}
     assert not unwanted
     assert not {"headwater.api", "headwater.runtime.project.catalog", "headwater.integrator"} & found
+
+
+def test_a_row_of_many_is_looked_up_without_what_arrow_loads_for_many(tmp_path: Path) -> None:
+    """The second time: the first makes the index."""
+    project = small_project(tmp_path / "project")
+    rows = pa.table({"id": range(30_000), "name": [f"n{i}" for i in range(30_000)]})
+    add_view(project, "many", rows=rows)
+    for column in ("id", "name"):
+        said = ("read", "many", "--where", "id=17" if column == "id" else "name=n17", "-p", str(project))
+        loaded(tmp_path / "first", *said)
+        found = loaded(tmp_path / "told", *said)
+        unwanted = {"pyarrow.compute", "pyarrow.parquet", "numpy.ma", "dateutil", "pandas", "headwater.warehouse.table"}
+        assert not unwanted & found
+
+
+def test_what_is_loaded_later_is_there() -> None:
+    from headwater.model.arrow import pc
+
+    assert pc.equal is pyarrow.compute.equal
 
 
 def test_a_view_is_read_without_an_engine(tmp_path: Path, project: Path) -> None:

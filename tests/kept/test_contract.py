@@ -38,6 +38,7 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(files, "SMALL_ROWS", request.param)
     monkeypatch.setattr(files, "FIRST", 2)
+    monkeypatch.setattr(files, "TOGETHER", 2)
     monkeypatch.setattr(places, "WHOLE", 0)
     monkeypatch.setattr(ranks, "PIVOTS", 2)
     yield

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import deltalake
 import pytest
 from deltalake import DeltaTable
 
@@ -123,14 +122,14 @@ def test_one_that_comes_between_looking_and_committing_is_not_overlooked(
 ) -> None:
     one, other = CutLog(open_storage()), CutLog(open_storage())
     one.append(cut(1))
-    write = deltalake.write_deltalake
+    commit = CutLog._commit
 
-    def late(*arguments: Any, **options: Any) -> None:
-        deltalake.write_deltalake = write
+    def late(self: CutLog, *arguments: Any) -> bool:
+        monkeypatch.setattr(CutLog, "_commit", commit)
         one.append(cut(2, seq=20))
-        write(*arguments, **options)
+        return commit(self, *arguments)
 
-    monkeypatch.setattr(deltalake, "write_deltalake", late)
+    monkeypatch.setattr(CutLog, "_commit", late)
     with pytest.raises(WarehouseError, match="newest cut is 2 now, cut 2 was not written"):
         other.append(cut(2, seq=21))
     assert shown(open_storage()) == [1, 2]
@@ -161,12 +160,14 @@ def test_an_answer_that_was_lost_is_no_conflict(storage: Storage, monkeypatch: p
     log = CutLog(storage)
     log.append(cut(1))
 
-    def lost(table: DeltaTable, commit: Callable[[], object]) -> bool:
-        commit()
+    commit = CutLog._commit
+
+    def lost(self: CutLog, table: DeltaTable, *arguments: Any) -> bool:
+        assert commit(self, table, *arguments)
         table.update_incremental()
         return False
 
-    monkeypatch.setattr("headwater.warehouse.cuts.committed", lost)
+    monkeypatch.setattr(CutLog, "_commit", lost)
     assert log.append(cut(2)).number == 2
     assert shown(storage) == [1, 2]
 

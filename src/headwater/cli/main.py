@@ -14,7 +14,7 @@ from headwater import __version__
 from headwater.cli.commands import Commands
 from headwater.cli.errors import explained
 from headwater.cli.helptext import show_docstrings
-from headwater.cli.imports import without_pandas
+from headwater.cli.imports import without_others
 from headwater.cli.logs import log_threads, start_log, taken_out
 
 EPILOG = "Start with 'headwater demo', or with 'headwater init my-project'."
@@ -42,7 +42,7 @@ class Group(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if ctx.obj is OWN_PROCESS and args[0] in ONLY_READ:
-            without_pandas()
+            without_others()
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

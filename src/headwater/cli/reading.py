@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -78,12 +79,24 @@ def wanted_values(said: Sequence[str], columns: pa.Schema) -> dict[str, object]:
             raise UnknownName("column", name, columns.names, "in the view")
         kind = columns.field(name).type
         try:
-            found[name] = None if value == r"\N" else pa.array([value], pa.string()).cast(kind)[0].as_py()
+            found[name] = None if value == r"\N" else _value(value, kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UsageError(
                 f"{value!r} is no value of column {name} ({kind})", "write it as 'read' shows it"
             ) from error
     return found
+
+
+_WHOLE = re.compile(r"-?[0-9]{1,9}")
+
+
+def _value(said: str, kind: pa.DataType) -> object:
+    """What a text means as a value of a type. Short numbers and text need nothing that must be loaded first."""
+    if pa.types.is_string(kind):
+        return said
+    if (pa.types.is_int64(kind) or pa.types.is_int32(kind)) and _WHOLE.fullmatch(said):
+        return int(said)
+    return pa.array([said], pa.string()).cast(kind)[0].as_py()
 
 
 def sql(

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.kept.contract import Ints
+from headwater.kept.whole import VERSION, all_whole, hashes_of_whole, is_whole, matched_whole
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,10 +34,10 @@ _starting = threading.Lock()
 
 
 def version() -> str:
-    """Hashes are this version's own."""
+    """Hashes are this version's own, the engine's and ours."""
     import duckdb
 
-    return str(duckdb.__version__)
+    return f"{duckdb.__version__} {VERSION}"
 
 
 def connected() -> duckdb.DuckDBPyConnection:
@@ -85,6 +86,8 @@ def hashes(rows: pa.Table) -> Ints:
     """One number of every row, in their order; equal rows have the same, NULLs included."""
     if rows.num_rows == 0 or not rows.num_columns:
         return np.zeros(rows.num_rows, np.int64)
+    if all_whole(rows.schema):
+        return hashes_of_whole(rows)
     names = [f"c{i}" for i in range(rows.num_columns)]
     given = rows.rename_columns(names).append_column("i_", pa.array(np.arange(rows.num_rows)))
     with speaking(rows_=given) as here:  # answers in any order that suits it
@@ -111,6 +114,9 @@ def can_hash(kind: pa.DataType) -> bool:
 
 def hash_of(values: Sequence[object], kinds: Sequence[pa.DataType]) -> int:
     """What `hashes` says of one row. Asked again and again by one thread, it needs no table for that."""
+    if all(map(is_whole, kinds)):
+        row = pa.table({str(i): pa.array([values[i]], kind) for i, kind in enumerate(kinds)})
+        return int(hashes_of_whole(row)[0])
     here = getattr(_mine, "connection", None)
     if here is None or _mine.process != os.getpid():
         here = _mine.connection = connected()
@@ -122,6 +128,8 @@ def hash_of(values: Sequence[object], kinds: Sequence[pa.DataType]) -> int:
 
 def matched(rows: pa.Table, keys: pa.Table) -> tuple[pa.Array, pa.Array]:
     """Which rows equal which keys, NULLs alike: the places of both, by the rows' places. Columns by position."""
+    if all_whole(rows.schema) and rows.schema.types == keys.schema.types:
+        return matched_whole(rows, keys)
     names = [f"c{i}" for i in range(rows.num_columns)]
     left = rows.rename_columns(names).append_column("i_", pa.array(np.arange(rows.num_rows)))
     right = keys.rename_columns(names).append_column("j_", pa.array(np.arange(keys.num_rows)))

@@ -13,14 +13,14 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from headwater.kept import cache
@@ -29,7 +29,8 @@ from headwater.kept.engine import hashes, matched, speaking
 from headwater.kept.memory import with_below
 from headwater.kept.places import values_at
 from headwater.kept.runs import Index, Indexed, Ranges, copied, indexed, indexes, mapped, opened, places_of
-from headwater.kept.standing import narrowed, places_of_value
+from headwater.kept.standing import FEW, narrowed, picked, places_of_value
+from headwater.model.arrow import pc
 from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.storage import Storage
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:  # where there are copies, no Parquet file is opened
 
 SMALL_ROWS = 20_000
 """A file with fewer rows is indexed in memory."""
+TOGETHER = 8
+"""So many of the smallest files are looked up as one."""
 OPEN = 512
 """Indexes that a process keeps open."""
 TIDY_SECONDS = 600.0
@@ -71,7 +74,7 @@ class FilesKept:
         wanted = self._keys(by, keys)
         numbers = np.unique(hashes(wanted))
         parts = []
-        for run in self._runs(Index(tuple(by))):
+        for run in self._few_runs(Index(tuple(by))):
             at = places_of(run.ranges(numbers)) if by else np.arange(len(run.places))
             if len(at):
                 parts.append(run.take(at, read))
@@ -102,7 +105,8 @@ class FilesKept:
             found = [places_of_value(run, name, known[name]) for run, name in zip(runs, asked, strict=True)]
             at = min(found, key=len)
             if len(at):
-                rows = runs[0].rows.select(list(dict.fromkeys([*columns, *where, SEQ]))).take(pa.array(np.sort(at)))
+                rows = runs[0].rows.select(list(dict.fromkeys([*columns, *where, SEQ])))
+                rows = picked(rows, np.sort(at))
                 parts.append(narrowed(rows, known))
         return self._seen(parts, [*dict.fromkeys([*columns, *where, SEQ])]).select(columns)
 
@@ -203,20 +207,43 @@ class FilesKept:
         return rows.set_column(rows.schema.get_field_index(COUNT), COUNT, count)
 
     def _of_state(self, rows: pa.Table) -> pa.Table:
-        return rows if self._at is None else rows.filter(pc.less_equal(rows.column(SEQ), self._at))
+        if self._at is None:
+            return rows
+        if rows.num_rows <= FEW and all(seq <= self._at for seq in rows.column(SEQ).to_pylist()):
+            return rows
+        return rows.filter(pc.less_equal(rows.column(SEQ), self._at))
+
+    def _few_runs(self, index: Index) -> Iterator[Indexed]:
+        """The same rows, the smallest files `TOGETHER` at a time: each run is searched for all keys, and where a table
+        is written all the time most files have few rows."""
+        waiting: list[tuple[str, Indexed]] = []
+        for number, run in enumerate(self._runs(index)):
+            odd = bool(waiting) and run.rows.schema != waiting[0][1].rows.schema
+            if odd or number >= len(self._paths) or run.rows.num_rows * TOGETHER > SMALL_ROWS:
+                yield run
+                continue
+            waiting.append((self._storage.uri_of(self._paths[number]), run))
+            if len(waiting) == TOGETHER:
+                key = ("\0".join(name for name, _ in waiting), index)
+                yield self._remembered(key, partial(_as_one, [run.rows for _, run in waiting], index))
+                waiting = []
+        yield from (run for _, run in waiting)
+
+    def _remembered(self, key: tuple[str, Index], make: Callable[[], Indexed]) -> Indexed:
+        with _opening:
+            found = _open.get(key) if _is_there(key) else None
+        found = found or make()  # perhaps by two at once: they make the same
+        with _opening:
+            _open[key] = found
+            _open.move_to_end(key)
+            while len(_open) > OPEN:
+                _used.pop(_open.popitem(last=False)[0], None)
+        return found
 
     def _runs(self, index: Index) -> Iterator[Indexed]:
         for path in self._paths:
-            key = (self._storage.uri_of(path), index)
-            with _opening:
-                found = _open.get(key) if _is_there(key) else None
-            found = found or self._opened(path, index)  # perhaps by two at once: they make the same
-            with _opening:
-                _open[key] = found
-                _open.move_to_end(key)
-                while len(_open) > OPEN:
-                    _used.pop(_open.popitem(last=False)[0], None)
-            yield found
+            make = partial(self._opened, path, index)
+            yield self._remembered((self._storage.uri_of(path), index), make)
         if self._more is not None and self._more.num_rows:
             yield indexed(self._more, index)
 
@@ -282,6 +309,10 @@ class FilesKept:
             return Path(path).parent / "_kept"
         folder = self._storage.uri_of(path).rpartition("/")[0]
         return cache.folder() / hashlib.sha256(folder.encode()).hexdigest()[:32]
+
+
+def _as_one(parts: Sequence[pa.Table], index: Index) -> Indexed:
+    return indexed(pa.concat_tables(parts), index)
 
 
 def _is_there(key: tuple[str, Index]) -> bool:

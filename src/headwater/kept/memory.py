@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.kept.contract import BELOW, KEY, Ints
 from headwater.kept.engine import matched, ordered
+from headwater.model.arrow import pc
 from headwater.model.changelog import COUNT, SEQ, consolidate, fold
 
 

@@ -22,11 +22,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.kept.contract import Ints
 from headwater.kept.engine import hashes, speaking, version
 from headwater.kept.ranks import Ranks, codes
+from headwater.model.arrow import pc
 from headwater.model.changelog import COUNT
 
 log = logging.getLogger(__name__)

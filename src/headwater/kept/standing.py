@@ -10,10 +10,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.kept.contract import Ints
 from headwater.kept.runs import Indexed
+from headwater.model.arrow import pc
+
+FEW = 100
+"""So many rows are looked at one by one."""
 
 
 def can_order(kind: pa.DataType) -> bool:
@@ -35,6 +38,13 @@ def places_of_value(run: Indexed, column: str, value: object) -> Ints:
     return np.asarray(places[low : bisect_right(all_of_it, wanted, lo=low, key=at)], np.int64)
 
 
+def picked(rows: pa.Table, places: Ints) -> pa.Table:
+    """The rows at these places. A few are cut out: what Arrow takes rows with is loaded for many."""
+    if not 0 < len(places) <= FEW:
+        return rows.take(pa.array(places))
+    return pa.concat_tables([rows.slice(int(place), 1) for place in places])
+
+
 def _key(value: object) -> tuple[bool, object]:
     """NaN equals itself, and comes last."""
     return (True, 0) if value != value else (False, value)
@@ -42,6 +52,11 @@ def _key(value: object) -> tuple[bool, object]:
 
 def narrowed(rows: pa.Table, where: Mapping[str, object]) -> pa.Table:
     """Those rows whose columns have these values; None is NULL."""
+    if rows.num_rows <= FEW:
+        values = zip(*(rows.column(name).to_pylist() for name in where), strict=True)
+        wanted = [_key(value) for value in where.values()]
+        found = [place for place, row in enumerate(values) if [_key(value) for value in row] == wanted]
+        return rows if len(found) == rows.num_rows else picked(rows, np.array(found, np.int64))
     for name, value in where.items():
         column = rows.column(name)
         if value is None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from headwater.model.arrow import pc
 
 COUNT = "__count"
 """Signed multiplicity of a row, int64."""

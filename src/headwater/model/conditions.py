@@ -13,7 +13,8 @@ from decimal import Decimal
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from headwater.model.arrow import pc
 
 Operator = Literal["=", "<>", "<", "<=", ">", ">=", "in", "is null", "is not null"]
 Scalar = int | str | bool | Decimal | dt.date | dt.datetime
@@ -50,13 +51,13 @@ def sql_literal(value: Scalar) -> str:
     return format(value, "f") if isinstance(value, Decimal) else str(value)
 
 
-_COMPARE = {
-    "=": pc.equal,
-    "<>": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
+_COMPARE: dict[str, str] = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
 }
 
 
@@ -72,6 +73,6 @@ def meets(table: pa.Table, conditions: Sequence[Condition]) -> pa.Table:
             assert isinstance(condition.value, tuple)
             mask = pc.is_in(column, value_set=pa.array(condition.value, column.type))
         else:
-            mask = _COMPARE[condition.operator](column, pa.scalar(condition.value, column.type))
+            mask = getattr(pc, _COMPARE[condition.operator])(column, pa.scalar(condition.value, column.type))
         table = table.filter(mask)
     return table

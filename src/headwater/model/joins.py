@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from headwater.model.arrow import pc
 from headwater.model.changelog import COUNT, consolidate
 from headwater.model.names import TableName
 from headwater.model.source import ORDINAL, JoinQuestion, Question

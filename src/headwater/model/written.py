@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,10 @@ class Tally:
     seconds: float = 0.0
 
     def plus(self, other: Tally) -> Tally:
-        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
-        return Tally(**{name: mine + theirs for (name, mine), theirs in pairs})
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in _COUNTED))
+
+
+_COUNTED = tuple(field.name for field in fields(Tally))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from headwater.algebra.view import is_copy
 from headwater.model.consistency import Level
@@ -42,7 +43,7 @@ class ManagedView:
         """Whether each of its transactions can be shown by itself."""
         return self.plan.view.level is Level.COMPLETE and self.every == 1
 
-    @property
+    @cached_property
     def copies(self) -> bool:
         """Whether it holds a table's rows as they are, state by state."""
         return self.complete and is_copy(self.plan.view)

@@ -253,29 +253,47 @@ class CutLog:
         must follow the newest one's. Returns the last."""
         fence, table = self._storage.fence(), self._table() or self._create()
         cuts = tuple(replace(cut, at=time.time(), fence=fence) for cut in cuts)
-        from deltalake import write_deltalake
-
         first, cut = cuts[0], cuts[-1]
-        text = encode(cut).decode()
         rows = pa.Table.from_pylist([_row(one) for one in cuts], schema=_SCHEMA)
+        told = {_METADATA: rows.column("record")[-1].as_py()}
         for _ in range(_TRIES):
-            newest = self._look(table).newest
-            if newest == cut:
+            known = self._look(table)
+            if known.newest == cut:
                 return cut  # a commit whose answer was lost
             self._check_follows(table, first)
             self._storage.fence()
-            at, commit = table.version() + 1, only_next(fence, **{_METADATA: text})
-            write = partial(write_deltalake, table, rows, mode="append", commit_properties=commit)
             with explained(self._storage.url):
-                if committed(table, write):
-                    self._known = _Known(at, cut, fence)
+                if self._commit(table, rows, known.version + 1, told):
+                    self._known = _Known(known.version + 1, cut, fence)
                     return cut
             # somebody was faster: one who tidied up, or another maintainer
         raise self._overtaken(f"cut {cut.number} was not written")
 
+    def _commit(self, table: DeltaTable, rows: pa.Table, version: int, told: dict[str, str]) -> bool:
+        """Append these rows as this version; False if there is one already, which the table shows from then on."""
+        if not self._storage.local:
+            from deltalake import write_deltalake
+
+            commit = only_next(self._storage.fence(), **told)
+            return committed(table, partial(write_deltalake, table, rows, mode="append", commit_properties=commit))
+        from headwater.warehouse import delta_commit  # these load what only writers need
+        from headwater.warehouse.table import write_file
+
+        file = write_file(self._storage, FOLDER, rows, "cut")
+        numbers = (rows.column("cut")[n].as_py() for n in (0, -1))
+        least, most = ({"cut": number} for number in numbers)
+        action = delta_commit.add(file.name, file.size, file.rows, least, most)
+        if not delta_commit.commit_next(self._storage, FOLDER, version, [action], **told):
+            self._storage.delete(f"{FOLDER}/{file.name}")
+            table.update_incremental()
+            return False
+        if delta_commit.checkpoint_due(version):
+            delta_commit.checkpoint(table)
+        return True
+
     def _look(self, table: DeltaTable) -> _Known:
-        """What the table says at the version that we have of it."""
-        if self._known is None or self._known.version != table.version():
+        """What the table says at the version that we have of it, or have made since."""
+        if self._known is None or self._known.version < table.version():
             self._known = _Known(table.version(), self._newest_in(table), fence_of(table))
         return self._known
 
@@ -340,6 +358,7 @@ class CutLog:
         self._storage.fence()
         table = self._table()
         if table is not None:
+            table.update_incremental()
             table.optimize.compact()
             table.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
 
@@ -347,8 +366,9 @@ class CutLog:
         table = self._table()
         if table is None:
             return []
-        if self._glanced is not None and self._glanced[0] > table.version():
-            table.update_incremental()  # a glance reads past it
+        seen = [self._glanced[0] if self._glanced else 0, self._known.version if self._known else 0]
+        if max(seen) > table.version():
+            table.update_incremental()  # a glance reads past it, and so does who writes
         from deltalake import QueryBuilder
 
         answer = QueryBuilder().register("cuts", table).execute(sql).read_all()

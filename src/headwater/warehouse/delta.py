@@ -12,7 +12,8 @@ from headwater.storage import Storage
 if TYPE_CHECKING:  # it takes longer to load than a lookup takes, and who only reads may do without (`delta_log`)
     from deltalake import CommitProperties, DeltaTable
 
-_FENCE = "headwater.fence"
+FENCE = "headwater.fence"
+"""The name under which a table remembers the highest lease that committed to it."""
 
 
 def open_table(storage: Storage, folder: str, version: int | None = None) -> DeltaTable:
@@ -38,13 +39,13 @@ def only_next(fence: int, **metadata: Any) -> CommitProperties:
     an append after whatever came between. A conflict is a CommitFailedError."""
     from deltalake import CommitProperties, Transaction
 
-    transactions = [Transaction(_FENCE, fence)] if fence else []
+    transactions = [Transaction(FENCE, fence)] if fence else []
     return CommitProperties(custom_metadata=metadata or None, max_commit_retries=0, app_transactions=transactions)
 
 
 def fence_of(table: DeltaTable) -> int:
     """The highest lease that committed to the table as we have it; 0 for tables from before there were numbers."""
-    return int(table.transaction_version(_FENCE) or 0)
+    return int(table.transaction_version(FENCE) or 0)
 
 
 def committed(table: DeltaTable, commit: Callable[[], object]) -> bool:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from headwater.model.arrow import pc
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.errors import UsageError
 from headwater.model.names import Seq, ViewName
@@ -64,6 +64,8 @@ def read_view(shelf: Shelf, view: Pinned, limit: int | None = None) -> pa.Table:
 
 def in_order(rows: pa.Table, order: Order, limit: int | None = None) -> pa.Table:
     """In that order, and then by all columns, NULLs last."""
+    if rows.num_rows <= 1:
+        return rows.slice(0, limit)
     said = {name: (down, first) for name, down, first in reversed(order)}
     keys = [*dict.fromkeys(name for name, _, _ in order), *(n for n in rows.column_names if n not in said)]
     by = [(name, *said.get(name, (False, False))) for name in keys]

@@ -5,6 +5,9 @@ until a cut record mentions it, and `rewind` undoes whatever no cut record menti
 
 A commit follows the version that its writer knows, or is refused. Who takes a warehouse over in an object store makes a
 version of its own in every table first, so what an earlier maintainer still has under way finds no place.
+
+A table that is committed to all the time is not read again each time: the version that was last seen or made is known,
+and so are its files.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,10 +31,12 @@ from headwater.model.errors import WarehouseError
 from headwater.model.written import DataFile
 from headwater.storage import Storage
 from headwater.storage.files import explained, flush_folder
+from headwater.warehouse import delta_commit
 from headwater.warehouse.delta import committed, is_table, mark, only_next, open_table
 from headwater.warehouse.encoding import encodings
 
 _TRIES = 5
+_LOW, _HIGH = f"min.{SEQ}", f"max.{SEQ}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,25 @@ class LogFile:
         """About how many of its rows lie at or before the horizon."""
         share = (min(horizon, self.high) - self.low + 1) / (self.high - self.low + 1)
         return self.rows * max(0.0, share)
+
+
+@dataclass
+class _Known:
+    """A version, and its files by their names."""
+
+    version: int
+    files: dict[str, LogFile]
+
+    def follow(self, added: Sequence[DataFile], removed: Sequence[str]) -> None:
+        """Be the next version."""
+        self.version += 1
+        self.files |= {file.name: LogFile(file.name, file.rows, file.low, file.high) for file in added}
+        for name in removed:
+            self.files.pop(name, None)
+
+
+def _action(file: DataFile) -> delta_commit.Action:
+    return delta_commit.add(file.name, file.size, file.rows, {SEQ: file.low}, {SEQ: file.high})
 
 
 def _add(file: DataFile) -> AddAction:
@@ -83,15 +108,19 @@ class ChangelogTable:
     def __init__(self, storage: Storage, folder: str) -> None:
         self._storage, self.folder = storage, folder
         self._delta: DeltaTable | None = None
+        self._known: _Known | None = None
 
     @property
     def delta(self) -> DeltaTable:
         if self._delta is None:
             self._delta = open_table(self._storage, self.folder)
+        elif self._known is not None and self._known.version > self._delta.version():
+            self._delta.update_incremental()
         return self._delta
 
     @property
     def version(self) -> int:
+        self._known = None
         self.delta.update_incremental()
         return int(self.delta.version())
 
@@ -115,41 +144,60 @@ class ChangelogTable:
 
     def commit(self, added: Sequence[DataFile], removed: Sequence[str] = ()) -> int:
         """Add files (and remove others) in one step; returns the new version. Without files nothing happens."""
+        follows = self._now().version
         if not added and not removed:
-            return int(self.delta.version())
-        now = int(time.time() * 1000)
-        actions: list[AddAction | RemoveAction] = [_add(file) for file in added]
-        actions += [RemoveAction(name, True, now) for name in removed]
-        if self._storage.local:
+            return follows
+        if not self._storage.local or not delta_commit.can_name([*(file.name for file in added), *removed]):
+            self._commit_by_deltalake(added, removed, follows)
+        else:
+            actions = [_action(file) for file in added] + [delta_commit.remove(name) for name in removed]
             with explained(self._storage.url):
                 flush_folder(self._storage.path(self.folder))
-        table, follows = self.delta, int(self.delta.version())
+                if not delta_commit.commit_next(self._storage, self.folder, follows + 1, actions):
+                    raise self._overtaken()
+        self._now().follow(added, removed)
+        if self._storage.local and delta_commit.checkpoint_due(follows + 1):
+            delta_commit.checkpoint(self.delta)
+        return follows + 1
+
+    def _commit_by_deltalake(self, added: Sequence[DataFile], removed: Sequence[str], follows: int) -> None:
+        now, table = int(time.time() * 1000), self.delta
+        actions: list[AddAction | RemoveAction] = [_add(file) for file in added]
+        actions += [RemoveAction(name, True, now) for name in removed]
         options = only_next(self._storage.fence())
         write = partial(table.create_write_transaction, actions, "append", table.schema(), commit_properties=options)
         with explained(self._storage.url):
             if not committed(table, write) or table.version() != follows + 1:
                 raise self._overtaken()
-        return follows + 1
 
     def replace(self, rows: pa.Table) -> None:
         """Other rows, of other columns, in place of all that it holds."""
         options = only_next(self._storage.fence())
         with explained(self._storage.url):
             write_deltalake(self.delta, rows, mode="overwrite", schema_mode="overwrite", commit_properties=options)
-        self._delta = None
+        self._delta = self._known = None
 
     def at(self, version: int) -> DeltaTable:
         return open_table(self._storage, self.folder, version)
 
     def files(self, version: int | None = None) -> list[str]:
         """Names of the data files of a version, relative to the table's folder."""
-        table = self.delta if version is None else self.at(version)
-        return [uri.rsplit("/", 1)[1] for uri in table.file_uris()]
+        return (
+            list(self._now().files) if version is None else [u.rsplit("/", 1)[1] for u in self.at(version).file_uris()]
+        )
 
     def log_files(self) -> list[LogFile]:
         """The files of the newest version, with their statistics."""
-        rows = pa.table(self.delta.get_add_actions(flatten=True)).to_pylist()
-        return [LogFile(r["path"], r["num_records"], r[f"min.{SEQ}"], r[f"max.{SEQ}"]) for r in rows]
+        return list(self._now().files.values())
+
+    def _now(self) -> _Known:
+        """The version that this one last saw or made."""
+        if self._known is None:
+            table = self.delta
+            rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+            files = (LogFile(unquote(r["path"]), r["num_records"], r.get(_LOW), r.get(_HIGH)) for r in rows)
+            self._known = _Known(int(table.version()), {file.name: file for file in files})
+        return self._known
 
     def rewind(self, version: int) -> int:
         """Back to what `version` held, if anything was committed since; returns the version that now holds it."""
@@ -160,7 +208,7 @@ class ChangelogTable:
                 return newest
             with explained(self._storage.url):
                 if mark(self.delta, fence) if same else self._restore(version, fence):
-                    return int(self.delta.version())
+                    return self.version
         raise self._overtaken()
 
     def _restore(self, version: int, fence: int) -> bool:

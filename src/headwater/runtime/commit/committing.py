@@ -60,9 +60,9 @@ class Committing:
         return bool(self._commits or self._ahead)
 
     def wait(self, seconds: float) -> None:
-        """Until some commit is done."""
+        """Until another part of some commit is done, or all of one: who waits for a part that is done does not wait."""
         commits = [p.commit for c in self._commits for p in c.parts] + [f for _, f in self._ahead]
-        wait(commits, timeout=seconds, return_when=FIRST_COMPLETED)
+        wait([c for c in commits if not c.done()], timeout=seconds, return_when=FIRST_COMPLETED)
 
     def step(self) -> None:
         """Start what may start, show what is done, as long as there is something that takes no time."""

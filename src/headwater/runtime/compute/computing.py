@@ -59,7 +59,6 @@ class SparkCompute:
 
     def __call__(self, work: BatchWork) -> Written | Ahead:
         with self._living.using() as spark:
-            spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(work.view.name))
             if work.behind:
                 return self._begun(spark, work)
             return self._noted(work.view, self._compute(spark, work))
@@ -67,6 +66,7 @@ class SparkCompute:
     def _compute(self, spark: SparkSession, work: BatchWork) -> Written:
         view, batch = work.view, work.batch
         if view.periodic:
+            _in_own_pool(spark, view)
             refresh = Refresh(view, batch, self._parents(work))
             return recompute(spark, self._catalog.another(), self._config, self._tables, refresh)
         wave = self._waved(spark, work)
@@ -88,6 +88,7 @@ class SparkCompute:
                 if found is not None:
                     return RowsHere(finish, *found)
                 self._large.add(view.key)
+            _in_own_pool(spark, view)
             return RowsInSpark.of(finish, spark, wave)
         except ComputationFailed as error:
             raise blamed(error, spark, view.plan, wave) from error
@@ -101,7 +102,7 @@ class SparkCompute:
         return {view_table(p.name): self._parent(p, work.batch, work.unwritten.get(p.key)) for p in work.parents}
 
     def _waved(self, spark: SparkSession, work: BatchWork) -> WaveWork:
-        wave = self._wave(work.view, work.batch, self._parents(work), spark.sparkContext.defaultParallelism)
+        wave = self._wave(work.view, work.batch, self._parents(work), self._living.cores(spark))
         if work.view.plan.view.taken_out_by:
             wave = replace(wave, own=self._before(work.view, work.batch))
         return replace(wave, wider=self._wider(work.view, work.beside))
@@ -120,6 +121,7 @@ class SparkCompute:
         spark: SparkSession, view: ManagedView, wave: WaveWork, target: Target, groups: AggregateWork | None
     ) -> Written:
         with translated_errors():
+            _in_own_pool(spark, view)
             if view.plan.tree is not None:
                 return run_tree(spark, view.plan, wave, target, groups)
             run = run_shares if view.by_updates and wave.parts > 1 else run_wave
@@ -187,6 +189,11 @@ class SparkCompute:
         changes = tuple(paths[f.name] for f in files if f.high > batch.lo and f.low <= batch.hi)
         ahead = None if unwritten is None else self._wave(view, unwritten, {}, 1)
         return ParentFiles(changes, tuple(paths[f.name] for f in files if f.low <= batch.hi), ahead)
+
+
+def _in_own_pool(spark: SparkSession, view: ManagedView) -> None:
+    """Jobs of this thread share the cores with those of other views, fairly. To say so takes a question to the JVM."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", str(view.name))
 
 
 def _parts(view: ManagedView, batch: Batch, rows: int, cores: int) -> int:

@@ -29,6 +29,7 @@ class LivingSpark:
 
     def __init__(self, config: Config, session: SparkSession) -> None:
         self._config, self._session, self._lock = config, session, threading.Lock()
+        self._cores: tuple[SparkSession, int] | None = None
 
     @property
     def session(self) -> SparkSession:
@@ -38,6 +39,13 @@ class LivingSpark:
                 forget_dead_session()
                 self._session = start_spark(self._config)
             return self._session
+
+    def cores(self, session: SparkSession) -> int:
+        """How many tasks it runs at a time: it is asked once, for that is a question to the JVM."""
+        known = self._cores
+        if known is None or known[0] is not session:
+            known = self._cores = (session, session.sparkContext.defaultParallelism)
+        return known[1]
 
     @contextmanager
     def using(self) -> Iterator[SparkSession]:

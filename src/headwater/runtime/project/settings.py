@@ -6,6 +6,7 @@ Reading the file (`config`), the commented file that `headwater init` writes, an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
@@ -216,8 +217,13 @@ class Setting(Struct, frozen=True):
         )  # fmt: skip
 
 
-def settings() -> Iterator[Setting]:
+@cache  # it is asked for section by section, and taking types apart is what takes time
+def settings() -> tuple[Setting, ...]:
     """The table, section by section."""
+    return tuple(_settings())
+
+
+def _settings() -> Iterator[Setting]:
     for section, struct in SECTIONS.items():
         for one in msgspec.structs.fields(struct):
             plain, meta = get_args(one.type)[0], get_args(one.type)[1]
