@@ -55,6 +55,17 @@ def test_deltalake_and_we_agree_on_every_version(tmp_path: Path) -> None:
     assert {(f.rows, f.low, f.high) for f in again.log_files()} == {(2, seq, seq + 1) for seq in (3, 4, 5)}
 
 
+def test_what_a_dead_writer_left_without_a_name_goes(tmp_path: Path) -> None:
+    storage, table = _table(tmp_path)
+    folder = tmp_path / "t" / "_delta_log"
+    for name, age in (("1.json.dead.tmp", 7200), ("2.json.alive.tmp", 0)):
+        (folder / name).write_text("{}")
+        os.utime(folder / name, (folder.stat().st_mtime - age,) * 2)
+    for seq in range(1, delta_commit.CHECKPOINT_EVERY + 1):
+        table.commit([_file(storage, seq)])
+    assert [path.name for path in folder.glob("*.tmp")] == ["2.json.alive.tmp"]
+
+
 def test_every_so_often_the_log_is_summed_up(tmp_path: Path) -> None:
     storage, table = _table(tmp_path)
     most = 2 * delta_commit.CHECKPOINT_EVERY + 3

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,9 @@ from headwater.model.errors import HeadwaterError, WarehouseError
 
 if TYPE_CHECKING:  # the object store's library is loaded by who has a warehouse there
     from headwater.storage.object_store import ObjectStore
+
+_UNFINISHED = ".tmp"
+"""How the name of a file ends that is not complete yet."""
 
 
 class Lease(Protocol):
@@ -168,7 +172,7 @@ class Storage:
         """A complete and flushed file beside the one it is for, to be given its name."""
         path = self.path(relative)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        aside = f"{path}.{uuid.uuid4().hex}.tmp"
+        aside = f"{path}.{uuid.uuid4().hex}{_UNFINISHED}"
         try:
             with open(aside, "wb") as out:
                 out.write(data)
@@ -179,6 +183,15 @@ class Storage:
             if os.path.exists(aside):
                 os.unlink(aside)
         flush_folder(os.path.dirname(path))
+
+    def forget_unfinished(self, folder: str) -> None:
+        """Remove what writers that died an hour ago or more left without its name."""
+        if not self.local:
+            return
+        with suppress(OSError):
+            for entry in os.scandir(self.path(folder)):
+                if entry.name.endswith(_UNFINISHED) and time.time() - entry.stat().st_mtime > 3600:
+                    os.unlink(entry.path)
 
     def write_arrow(self, relative: str, table: pa.Table) -> None:
         """An Arrow IPC file, readable by memory map on disk."""

@@ -288,7 +288,7 @@ class CutLog:
             table.update_incremental()
             return False
         if delta_commit.checkpoint_due(version):
-            delta_commit.checkpoint(table)
+            delta_commit.checkpoint(self._storage, FOLDER, table)
         return True
 
     def _look(self, table: DeltaTable) -> _Known:

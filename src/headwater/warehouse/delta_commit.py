@@ -74,8 +74,9 @@ def checkpoint_due(version: int) -> bool:
     return (version + 1) % CHECKPOINT_EVERY == 0
 
 
-def checkpoint(table: DeltaTable) -> None:
+def checkpoint(storage: Storage, folder: str, table: DeltaTable) -> None:
     """Sum the log up, and let go what is older than it has to be kept."""
+    storage.forget_unfinished(f"{folder}/_delta_log")
     try:
         table.update_incremental()
         table.create_checkpoint()

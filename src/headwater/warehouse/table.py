@@ -157,7 +157,7 @@ class ChangelogTable:
                     raise self._overtaken()
         self._now().follow(added, removed)
         if self._storage.local and delta_commit.checkpoint_due(follows + 1):
-            delta_commit.checkpoint(self.delta)
+            delta_commit.checkpoint(self._storage, self.folder, self.delta)
         return follows + 1
 
     def _commit_by_deltalake(self, added: Sequence[DataFile], removed: Sequence[str], follows: int) -> None:
