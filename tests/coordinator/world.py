@@ -154,8 +154,18 @@ class World:
             self._ask()
 
     def _advance(self) -> None:
+        """One turn. The loop sleeps after it unless it was told not to: then another turn must have nothing to do."""
         self.engine.advance()
         self._learn()
+        if self.engine.bell.rung:
+            self.engine.bell.wait(0)
+            return
+        begun, cut = self._begun(), self.cuts.newest().number
+        self.engine.advance()
+        assert (self._begun(), self.cuts.newest().number) == (begun, cut), "the loop slept while there was work to do"
+
+    def _begun(self) -> int:
+        return sum(task.pool in ("wave", "commit") for task in self.threads.tasks)
 
     def _learn(self) -> None:
         self.truth.learn(self.engine._journal, self.engine._journal.segments)

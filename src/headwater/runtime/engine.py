@@ -10,7 +10,6 @@ wires the parts and hands on what they return; the decisions are theirs.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -62,7 +61,7 @@ from headwater.runtime.scheduling.pacing import Pace, Pacing
 from headwater.runtime.scheduling.relevance import Relevance
 from headwater.runtime.scheduling.schedule import Schedule
 from headwater.runtime.snapshot import RunSnapshot
-from headwater.runtime.threads import end
+from headwater.runtime.threads import Bell, end
 from headwater.runtime.trails import Leg
 from headwater.runtime.view import Halt, ManagedView
 from headwater.sources import connect
@@ -72,6 +71,7 @@ from headwater.warehouse.lock import Lock
 
 log = logging.getLogger(__name__)
 
+SHORTEST_WAIT, LONGEST_WAIT = 0.005, 0.05
 QUIET_CUT_SECONDS = 1.0
 """Transactions that concern no view move the cut no more often than this."""
 
@@ -106,8 +106,9 @@ class Engine:
         sources = len(config.sources)  # one that hangs holds up its own threads only
         widths = {"wave": config.managers, "commit": 8, "build": 1, "apply": 1, "chores": 1}
         widths |= {"watch": sources + 1, "poll": 2 * sources + 1}
-        pools = {name: machinery.pool(name, width) for name, width in widths.items()}
-        self._pools = tuple(pools.values())
+        self._pools = tuple(machinery.pool(name, width) for name, width in widths.items())
+        self.bell = bell = Bell()
+        pools = {name: bell.heard_in(pool) for name, pool in zip(widths, self._pools, strict=True)}
 
         def same_warehouse() -> None:
             check_same(storage, identity)
@@ -365,7 +366,8 @@ class Engine:
         self._wait()
 
     def advance(self) -> None:
-        """Everything that can be done without waiting."""
+        """Everything that can be done without waiting; the bell rings if another turn may do more."""
+        stood = self._standing()
         self._take_in()
         self._pacing.step(self._newest(), Pace(self._hurry, self._building.joining, self._building.busy))
         self._managers.dispatch(self._machinery.compute, self._relevance.expects, self._hurry)
@@ -379,6 +381,14 @@ class Engine:
         self._chores.step(change.held if change is not None else None)
         self._report.step()
         self.meter.turn(self._observer.now)
+        if self._standing() != stood:
+            self.bell.ring()
+
+    def _standing(self) -> tuple[object, ...]:
+        """What others may have waited for, when it moves: batches begun and handed on, views that came and went."""
+        managers, change = self._managers.all.values(), self._building.change
+        moved = sum(manager.taken + manager.through for manager in managers)
+        return self._ledger.cut.number, len(managers), moved, change, change.phase if change is not None else ""
 
     def _newest(self) -> Seq:
         newest = self._journal.newest
@@ -461,15 +471,9 @@ class Engine:
             self.meter.note(f"not built: {', '.join(ended.change.names)}: {error.what}")
 
     def _wait(self) -> None:
-        """Until something may have happened: a batch is computed, or it is time to poll again."""
-        if self._committing.busy:
-            self._committing.wait(self._config.poll_seconds / 4)
-        elif self._managers.running:
-            self._managers.wait(self._config.poll_seconds / 4)
-        elif any(poller.busy for poller in self._pollers):
-            time.sleep(0.005)
-        else:
-            time.sleep(min(0.05, self._config.poll_seconds / 4))
+        """Until some task has ended, or it is time to ask a source again."""
+        resting = [poller.rests for poller in self._pollers if poller.rests]
+        self.bell.wait(max(SHORTEST_WAIT, min(LONGEST_WAIT, *resting)) if resting else LONGEST_WAIT)
 
     def _give_up(self, pollers: Iterable[Poller], patience: float) -> None:
         for poller in pollers:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
 
 PREFIX = "headwater-"
 PATIENCE_SECONDS = 6.0
@@ -18,6 +20,43 @@ PATIENCE_SECONDS = 6.0
 def pool(name: str, width: int) -> ThreadPoolExecutor:
     """Named threads: a dump of the process shows what each is for."""
     return ThreadPoolExecutor(width, thread_name_prefix=f"{PREFIX}{name}")
+
+
+class Bell:
+    """Rung whenever a task has ended, so that whoever waits for any of many need not look again and again."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Event()
+
+    def heard_in(self, pool: Executor) -> Executor:
+        """The pool, every task of which rings."""
+        return _Ringing(pool, self)
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    @property
+    def rung(self) -> bool:
+        """Whether it has rung since somebody waited last."""
+        return self._rung.is_set()
+
+    def wait(self, seconds: float) -> None:
+        """Until it rings or has rung since the last time, at most so long."""
+        self._rung.wait(seconds)
+        self._rung.clear()
+
+
+class _Ringing(Executor):
+    def __init__(self, pool: Executor, bell: Bell) -> None:
+        self._pool, self._bell = pool, bell
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = self._pool.submit(fn, *args, **kwargs)
+        future.add_done_callback(lambda done: self._bell.ring())
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
 
 def end(*pools: Executor, seconds: float = PATIENCE_SECONDS) -> bool:

@@ -8,7 +8,7 @@ written in one step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 from headwater.merge import WarehouseTransaction
@@ -54,15 +54,6 @@ class Committing:
         self._merging, self._tables, self._ledger, self._pool, self._clock = merging, tables, ledger, pool, clock
         self._commits: list[_Commit] = []
         self._ahead: list[tuple[Finished, Future[TableVersions]]] = []
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._commits or self._ahead)
-
-    def wait(self, seconds: float) -> None:
-        """Until another part of some commit is done, or all of one: who waits for a part that is done does not wait."""
-        commits = [p.commit for c in self._commits for p in c.parts] + [f for _, f in self._ahead]
-        wait([c for c in commits if not c.done()], timeout=seconds, return_when=FIRST_COMPLETED)
 
     def step(self) -> None:
         """Start what may start, show what is done, as long as there is something that takes no time."""

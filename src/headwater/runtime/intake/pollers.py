@@ -92,6 +92,11 @@ class Poller:
         """Whether it is neither being asked nor resting."""
         return self._running is None and self._clock.monotonic() >= self._next
 
+    @property
+    def rests(self) -> float:
+        """Seconds until it is due; 0 if it is, or is being asked."""
+        return 0.0 if self.busy else max(0.0, self._next - self._clock.monotonic())
+
     def start(self, wanted: PollScope) -> None:
         """Ask, unless it is being asked already or resting."""
         if not self.due or not wanted.tables:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -135,10 +135,6 @@ class Managers:
     @property
     def running(self) -> list[Future[Any]]:
         return [j.future for m in self._all.values() for j in m.jobs if j.future is not None]
-
-    def wait(self, seconds: float) -> None:
-        """Until some batch is computed."""
-        wait(self.running, timeout=seconds, return_when=FIRST_COMPLETED)
 
     # --------------------------------------------------------------- dispatch
 
