@@ -14,6 +14,7 @@ from headwater.algebra.view import ViewDefinition
 from headwater.model.changelog import SEQ, UNFIT
 from headwater.model.conditions import Condition, meets
 from headwater.model.names import Seq, TableName
+from headwater.model.numbers import ascending
 
 Seqs = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -21,7 +22,7 @@ Seqs = np.ndarray[tuple[int], np.dtype[np.int64]]
 def relevant(view: ViewDefinition, changes: Mapping[TableName, pa.Table]) -> Seqs:
     """The numbers of the transactions that are relevant to the view, ascending."""
     touched = [touching(changes[o.table], o.conditions) for o in view.occurrences if o.table in changes]
-    return np.unique(np.concatenate(touched)) if touched else np.empty(0, np.int64)
+    return ascending(np.concatenate(touched)) if touched else np.empty(0, np.int64)
 
 
 def touching(changes: pa.Table, conditions: Sequence[Condition]) -> Seqs:
@@ -30,7 +31,7 @@ def touching(changes: pa.Table, conditions: Sequence[Condition]) -> Seqs:
     met = meets(changes, conditions).column(SEQ).to_numpy()
     if UNFIT in changes.column_names:
         met = np.concatenate([met, changes.filter(pc.is_valid(changes.column(UNFIT))).column(SEQ).to_numpy()])
-    return np.unique(met)
+    return ascending(met)
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = 
     alike: dict[bytes, list[str]] = {}  # many views have the very same transactions
     for view, own in within.items():
         alike.setdefault(own.tobytes(), []).append(view)
-    seqs = np.unique(np.concatenate([within[views[0]] for views in alike.values()]))
+    seqs = ascending(np.concatenate([within[views[0]] for views in alike.values()]))
     concerns = np.zeros((len(alike), len(seqs)), bool)
     for place, views in enumerate(alike.values()):
         concerns[place, np.searchsorted(seqs, within[views[0]])] = True
@@ -88,5 +89,8 @@ def rows(lo: Seq, hi: Seq, relevant: Mapping[str, Seqs], every: Iterable[int] = 
 def _numbered(concerns: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Seqs:
     """A number for each column: equal columns, equal numbers."""
     packed = np.ascontiguousarray(np.packbits(concerns, axis=0).T)
+    if packed.shape[1] == 1:
+        few: Seqs = packed[:, 0].astype(np.int64)
+        return few
     columns = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
     return np.unique(columns, return_inverse=True)[1].reshape(-1).astype(np.int64)

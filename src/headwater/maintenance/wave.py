@@ -38,6 +38,7 @@ from headwater.model.changelog import COUNT, SEQ, consolidate
 from headwater.model.conditions import meets
 from headwater.model.errors import PromiseBroken
 from headwater.model.names import TableName
+from headwater.model.numbers import ascending
 from headwater.model.source import ORDINAL, Question
 
 Journal = Mapping[TableName, pa.Table]
@@ -166,7 +167,7 @@ class _Versions:
     @cached_property
     def ranks(self) -> Ints:
         """Ranks instead of raw seqs keep the combined key small: (number, rank) as one integer."""
-        return np.unique(self.seq)
+        return ascending(self.seq)
 
     @cached_property
     def combined(self) -> Ints:

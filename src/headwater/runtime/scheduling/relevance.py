@@ -16,6 +16,7 @@ from headwater.integrator.journal import Segment, read_changes
 from headwater.integrator.relevance import Seqs, relevant, rows, touching
 from headwater.model.conditions import Condition
 from headwater.model.names import FOREVER, Seq, TableName
+from headwater.model.numbers import ascending
 from headwater.runtime.scheduling.families import Batch
 from headwater.runtime.scheduling.manager import ViewManager
 from headwater.runtime.scheduling.managers import Managers
@@ -55,7 +56,7 @@ class Relevance:
             view = members[key].plan.view
             touched = [NONE, *(_touched(o.table, o.conditions, changes, known) for o in view.occurrences)]
             touched += [found[p.key] for p in manager.parents if p.key in found]
-            found[key] = np.unique(np.concatenate(touched))
+            found[key] = ascending(np.concatenate(touched))
             about[key] = [str(t) for t in view.base_tables if t in changes]
         self._note_own(segment.lo, found)
         self._tie_kept(found)

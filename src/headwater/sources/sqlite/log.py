@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from headwater.model.errors import CaptureMissing
 from headwater.model.names import Position, TableName
+from headwater.model.numbers import ascending
 from headwater.model.source import COUNT, ORDINAL, TRANSACTIONS, Poll
 from headwater.sources.sqlite.connection import Connection
 from headwater.sources.sqlite.files import SqliteFile
@@ -46,7 +47,7 @@ def poll(
     present = set(pc.unique(found.column("tbl")).to_pylist())
     named = [TAGS, *(t.captured.number for t, _ in tables)]  # a part is told, whatever it touched
     of_interest = pc.is_in(found.column("tbl"), pa.array(named, pa.int64()))
-    told = np.unique(np.searchsorted(ids[last_of], ids[of_interest.to_numpy()]))
+    told = ascending(np.searchsorted(ids[last_of], ids[of_interest.to_numpy()]))
     labels = ids[last_of][told]
     times = (found.column("at").to_numpy()[last_of][told] - _UNIX_EPOCH) * _MICROSECONDS
     changes: dict[TableName, pa.Table] = {
