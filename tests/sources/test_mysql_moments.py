@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from random import Random
 
 import pyarrow as pa
@@ -138,8 +138,9 @@ def prepared(chance: Random, cursor: pymysql.cursors.Cursor, statement: str) -> 
     cursor.execute(f"XA START {name}")
     try:
         cursor.execute(statement)
-    except pymysql.err.OperationalError:  # a deadlock: it has been rolled back
-        cursor.execute(f"XA END {name}")
+    except pymysql.err.OperationalError:  # a deadlock: it has been rolled back, and may be ended only that way
+        with suppress(pymysql.err.OperationalError):
+            cursor.execute(f"XA END {name}")
         cursor.execute(f"XA ROLLBACK {name}")
         return
     cursor.execute(f"XA END {name}")
