@@ -84,7 +84,8 @@ class Installation:
         """Lay out an empty data folder."""
         names = ("mysql_system_tables", "mysql_performance_tables", "mysql_system_tables_data")
         texts = [(self.share / f"{name}.sql").read_text() for name in names]
-        options = ["--bootstrap", f"--datadir={data}", "--log-warnings=0", "--enforce-storage-engine="]
+        options = ["--bootstrap", f"--datadir={data}", f"--tmpdir={data}", "--log-warnings=0"]
+        options += ["--enforce-storage-engine="]
         subprocess.run(
             [*self.command(), *options],
             input="\n".join(["CREATE DATABASE mysql;\nUSE mysql;", *texts]).encode(),
@@ -139,7 +140,9 @@ class MariadbServer:
         self._data, self._socket = self._folder / "data", self._folder / "socket"
         self._process: subprocess.Popen[bytes] | None = None
         self.host, self.port = "127.0.0.1", _free_port()
+        self._temporary = self._folder / "tmp"  # its own: who starts removes whatever is there
         self._data.mkdir(parents=True)
+        self._temporary.mkdir()
         installation.bootstrap(self._data)
         self.start()
         with self._root() as cursor:
@@ -151,6 +154,7 @@ class MariadbServer:
     def start(self) -> None:
         settings = {
             "datadir": str(self._data),
+            "tmpdir": str(self._temporary),
             "socket": str(self._socket),
             "port": str(self.port),
             "bind-address": self.host,
