@@ -231,7 +231,7 @@ def test_what_replaces_a_file_is_indexed_as_it_was(tmp_path: Path, monkeypatch: 
     FilesKept(storage, log.schema, [old]).found(["c0"], keys)
     FilesKept(storage, log.schema, [old]).first(["c0"], keys, "c1", np.array([1]))
     FilesKept(storage, log.schema, [old]).ranked(["c0"], keys, "c1", np.array([0]), np.array([0]))
-    FilesKept(storage, log.schema, [new]).prepare([old])
+    FilesKept(storage, log.schema, [new]).index(FilesKept(storage, log.schema, [old]).indexes())
     made = {path.name.partition(".")[2] for path in (tmp_path / "_kept").glob("new.*")}
     assert made == {path.name.partition(".")[2] for path in (tmp_path / "_kept").glob("old.*")}
     assert len(made) == 4

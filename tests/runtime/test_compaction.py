@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.model.names import Seq
-from headwater.runtime.commit.folding import worth_compacting, worth_merging
+from headwater.runtime.commit.folding import FULL_ROWS, worth_compacting, worth_merging
 from headwater.warehouse.table import LogFile
 
 LOAD = [LogFile("load-1", 1_000_000, 0, 0), LogFile("load-2", 1_000_000, 0, 0)]
@@ -41,3 +41,28 @@ def test_what_is_looked_up_is_merged_by_size() -> None:
             files = [f for f in files if f.name not in names] + [LogFile(f"merged-{n}-{rows}", rows, n, n)]
         assert len(files) < 60
     assert rewritten < 4 * batches
+
+
+def test_full_files_are_not_merged_for_their_number() -> None:
+    """Ten of them came back as ten, and were merged again, every five seconds for ever."""
+    assert worth_merging([LogFile(f"load-{n}", FULL_ROWS, 0, 0) for n in range(10)]) == []
+
+
+def test_what_keeps_its_size_is_rewritten_a_few_times_and_stays_small() -> None:
+    """Ten million rows, of which each batch replaces some."""
+    state, at_most = 10 * FULL_ROWS, 0
+    files = [LogFile(f"load-{n}", FULL_ROWS, 0, 0) for n in range(10)]
+    rewritten = written = 0
+    for n in range(1, 500):
+        files.append(LogFile(f"batch-{n}", 200_000, n, n))
+        written += 200_000
+        while names := worth_merging(files):
+            merged = sum(f.rows for f in files if f.name in names)
+            rewritten += merged
+            left = min(merged, state) if len(names) == len(files) else merged
+            files = [f for f in files if f.name not in names]
+            sizes = [FULL_ROWS] * (left // FULL_ROWS) + [left % FULL_ROWS] * bool(left % FULL_ROWS)
+            files += [LogFile(f"merged-{n}-{i}-{len(names)}", rows, n, n) for i, rows in enumerate(sizes)]
+        at_most = max(at_most, sum(f.rows for f in files))
+    assert rewritten < 5 * written
+    assert at_most < 3 * state

@@ -276,12 +276,15 @@ class FilesKept:
     def _there(self, path: str) -> bool:
         return bool(self._storage.filesystem.get_file_info(path).type != pafs.FileType.NotFound)
 
-    def prepare(self, replaced: Sequence[str]) -> None:
-        """Index these files as those that they replace are: then nobody waits for it."""
-        for path in replaced:
-            for index in indexes(self._cache(path), _name(path)):
-                for made in self._paths:
-                    self._opened(made, index)
+    def index(self, wanted: Sequence[Index]) -> None:
+        """Make these indexes of the files: then nobody waits for them."""
+        for path in self._paths:
+            for index in wanted:
+                self._opened(path, index)
+
+    def indexes(self) -> tuple[Index, ...]:
+        """Those that there are of any of the files."""
+        return tuple(dict.fromkeys(i for path in self._paths for i in indexes(self._cache(path), _name(path))))
 
     def copied(self, path: str) -> pa.Table | None:
         """The rows of a file, memory-mapped, if somebody made a copy of them."""

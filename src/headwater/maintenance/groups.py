@@ -26,6 +26,7 @@ from headwater.algebra.aggregates import Held, Keeps
 from headwater.algebra.view import AggregateCall, Aggregation
 from headwater.kept.contract import BELOW, KEY, Kept
 from headwater.kept.engine import matched
+from headwater.kept.runs import Index
 from headwater.maintenance.extremes import Values
 from headwater.maintenance.keys import Ints
 from headwater.model.changelog import COUNT, SEQ, consolidate
@@ -54,14 +55,15 @@ def distinct_sum(argument: str) -> str:
 
 @dataclass(frozen=True)
 class Valued:
-    """An argument of which every value is kept: whether its distinct values are counted, and summed, and whether the
-    smallest and largest are shown."""
+    """An argument of which every value is kept: whether its distinct values are counted, and summed, whether the
+    smallest and largest are shown, and whether some are shown by their place among the others."""
 
     argument: str
     part: int
     distinct: bool
     summed: bool
     ends: bool
+    placed: bool
 
 
 def keeps_values(aggregation: Aggregation) -> bool:
@@ -82,6 +84,7 @@ def valued(aggregation: Aggregation) -> dict[str, Valued]:
                 bool(once),
                 any(c.aggregate.keeps is Keeps.SUM for c in once),
                 any(c.aggregate.keeps is Keeps.VALUES for c in calls),
+                any(c.aggregate.keeps is Keeps.ORDER for c in calls),
             )
     return found
 
@@ -110,6 +113,17 @@ def auxiliary_schema(aggregation: Aggregation, types: Types) -> pa.Schema:
     fields += [pa.field(distinct_sum(v.argument), pa.string()) for v in each if v.summed]
     fields += [pa.field(v.argument, types[v.argument]) for v in each]
     return pa.schema([*fields, pa.field(COUNT, pa.int64()), pa.field(SEQ, pa.int64())])
+
+
+def looked_up(aggregation: Aggregation) -> tuple[Index, ...]:
+    """How batches find what is kept of groups (`Before`): the indexes that they need."""
+    names = [k.name for k in aggregation.keys]
+    by = (PART, *names) if keeps_values(aggregation) else tuple(names)
+    found = [Index(by)]
+    for one in valued(aggregation).values():
+        found.append(Index((*by, one.argument)))
+        found += [Index(by, one.argument)] * one.ends + [Index(by, one.argument, ranked=True)] * one.placed
+    return tuple(found)
 
 
 class Before:

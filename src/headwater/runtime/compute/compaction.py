@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 
 from headwater.algebra.view import quoted
 from headwater.kept.files import FilesKept
+from headwater.kept.runs import Index
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.names import Seq
 from headwater.runtime.commit.chores import Fold
@@ -37,20 +38,26 @@ class SparkCompactor:
 
     def compact(self, fold: Fold) -> Rewritten:
         table = ChangelogTable(self._storage, fold.folder)
+        wanted = self._kept(table, fold.names).indexes()
         with self._living.using() as spark:
-            done = compact_files(spark, self._storage, table, fold.names, fold.horizon)
-        made, replaced = (
-            [self._storage.path(f"{fold.folder}/{name}") for name in names]
-            for names in ([file.name for file in done.added], done.removed)
-        )
-        FilesKept(self._storage, table.schema, made).prepare(replaced)
+            done = compact_files(spark, self._storage, table, fold.names, fold.horizon, wanted)
+        if not self._storage.local:  # whoever wrote them may have been on another machine
+            self._kept(table, [file.name for file in done.added]).index(wanted)
         return done
+
+    def _kept(self, table: ChangelogTable, names: Sequence[str]) -> FilesKept:
+        return FilesKept(self._storage, table.schema, [self._storage.path(f"{table.folder}/{name}") for name in names])
 
 
 def compact_files(
-    spark: SparkSession, storage: Storage, table: ChangelogTable, names: Sequence[str], horizon: Seq
+    spark: SparkSession,
+    storage: Storage,
+    table: ChangelogTable,
+    names: Sequence[str],
+    horizon: Seq,
+    wanted: tuple[Index, ...] = (),
 ) -> Rewritten:
-    """Rewrite files of a table, folding what lies at or before the horizon."""
+    """Rewrite files of a table, folding what lies at or before the horizon; new files get the indexes `wanted`."""
     schema = table.schema
     columns = [quoted(f.name) for f in schema if f.name not in (COUNT, SEQ)]
     paths = [storage.uri(f"{table.folder}/{name}") for name in names]
@@ -59,7 +66,7 @@ def compact_files(
     folded = old.groupBy(*columns).agg(F.sum(COUNT).alias(COUNT)).where(F.col(COUNT) != 0)
     folded = folded.select(*columns, COUNT, F.lit(int(horizon)).cast("bigint").alias(SEQ))
     kept = new.select(*columns, COUNT, SEQ)
-    target = Target(storage, table.folder, f"compact-{horizon}", schema)
+    target = Target(storage, table.folder, f"compact-{horizon}", schema, indexes=wanted)
     # apart, so that a folded state is recognised by its single transaction and not folded again
     parts = [frame.mapInArrow(writing(target), spark_types(FILES)) for frame in (folded.coalesce(2), kept.coalesce(2))]
     files = parts[0].union(parts[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headwater.maintenance.groups import looked_up
 from headwater.model.names import Seq
 from headwater.runtime.commit.tables import ViewTables
 from headwater.runtime.compute.aggregating import AggregateWork
@@ -19,6 +20,7 @@ def aggregation(tables: ViewTables, view: ManagedView, hi: Seq, first: bool = Fa
     plan = view.plan
     if plan.auxiliary is None or plan.view.aggregation is None:
         return None
-    target = Target(tables.storage, auxiliary_folder(view.folder), str(hi), plan.auxiliary, "auxiliary")
+    indexes = looked_up(plan.view.aggregation) if first else ()
+    target = Target(tables.storage, auxiliary_folder(view.folder), str(hi), plan.auxiliary, "auxiliary", indexes)
     files = () if first else tuple(tables.auxiliary_paths(view))
     return AggregateWork(plan.view.aggregation, plan.types, files, target, hi, first)

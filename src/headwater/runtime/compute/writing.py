@@ -12,7 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.kept.files import SMALL_ROWS, FilesKept
+from headwater.kept.runs import Index
 from headwater.model.written import DataFile, Tally, Written
+from headwater.runtime.commit.folding import FULL_ROWS
 from headwater.runtime.compute.failures import carries_errors
 from headwater.storage import Storage
 from headwater.storage.records import decode, encode
@@ -22,18 +25,19 @@ Batches = Iterator[pa.RecordBatch]
 
 FILE = "__file"
 FILES = pa.schema([pa.field(FILE, pa.string())])
-ROWS_PER_FILE = 1_000_000
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows of a changelog table go, before anything refers to them. `kind` tells tables apart afterwards."""
+    """Where rows of a changelog table go, before anything refers to them. `kind` tells tables apart afterwards. By
+    `indexes` they will be looked up: who writes a large file makes them, so that nobody waits for them later."""
 
     storage: Storage
     folder: str
     label: str
     schema: pa.Schema
     kind: str = "log"
+    indexes: tuple[Index, ...] = ()
 
 
 def described(kind: str, file: DataFile) -> str:
@@ -61,7 +65,7 @@ def write_rows(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[st
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= ROWS_PER_FILE:
+        if rows >= FULL_ROWS:
             yield _write(target, waiting)
             waiting, rows = [], 0
     if rows:
@@ -70,7 +74,11 @@ def write_rows(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[st
 
 def _write(target: Target, batches: Sequence[pa.RecordBatch]) -> str:
     rows = pa.Table.from_batches(batches).select(target.schema.names).cast(target.schema)
-    return described(target.kind, write_file(target.storage, target.folder, rows, target.label))
+    made = write_file(target.storage, target.folder, rows, target.label)
+    if target.indexes and target.storage.local and rows.num_rows >= SMALL_ROWS:
+        path = target.storage.path(f"{target.folder}/{made.name}")
+        FilesKept(target.storage, target.schema, [path]).index(target.indexes)
+    return described(target.kind, made)
 
 
 def writing(target: Target) -> Callable[[Batches], Batches]:
