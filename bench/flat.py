@@ -8,8 +8,8 @@
 Each size is a project of its own over one SQLite file; the clock runs from reading the waiting transactions to the
 visible cut, the median of five batches after a few that warm things up. Beside the largest size's time over the
 smallest's stand the same of the processor time of all processes, which a busy machine disturbs less, and of the peak
-memory of all processes in one more batch (PSS). A view is checked against recomputation at the end (--check, which
-reads everything).
+memory of all processes in one more batch (PSS): what is their own, and with pages of mapped files. A view is checked
+against recomputation at the end (--check, which reads everything).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def measured(kind: str, n: int, check: bool, states: bool) -> dict[str, Any]:
         halted = list(warehouse.halted())
     found: dict[str, Any] = {
         "kind": kind, "n": n, "load_s": load, "batch_s": statistics.median(times[WARM:]),
-        "cpu_s": statistics.median(works[WARM:]), "peak_mb": memory.peak_mb,
+        "cpu_s": statistics.median(works[WARM:]), "peak_mb": memory.peak_mb, "own_mb": memory.own_mb,
     }  # fmt: skip
     if halted:
         found["note"] = f"halted: {halted}"
@@ -140,9 +140,8 @@ def main() -> None:
         print(json.dumps(measured(options.only, sizes[0], options.check, options.states)))
         return
     table = Table(title=f"{BATCH:,} transactions, seconds to the visible cut", title_justify="left")
-    for i, name in enumerate(
-        ("view", *(f"{size:,} rows" for size in sizes), "largest / smallest", "processor", "memory", "largest load")
-    ):
+    shares = ("largest / smallest", "processor", "own memory", "with files", "largest load")
+    for i, name in enumerate(("view", *(f"{size:,} rows" for size in sizes), *shares)):
         table.add_column(name, justify="right" if i else "left")
     for kind in [options.only] if options.only else KINDS:
         rows = []
@@ -159,7 +158,7 @@ def main() -> None:
         shown = [f"{seconds:.2f}{note}" for seconds, note in zip(times, notes, strict=True)]
         ratios = [
             f"{rows[-1].get(what, float('nan')) / (rows[0].get(what) or float('nan')):.2f}"
-            for what in ("batch_s", "cpu_s", "peak_mb")
+            for what in ("batch_s", "cpu_s", "own_mb", "peak_mb")
         ]
         table.add_row(kind, *shown, *ratios, f"{rows[-1].get('load_s', float('nan')):.1f}")
     CONSOLE.print(table)

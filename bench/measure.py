@@ -56,11 +56,16 @@ class TreeMemory:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
         self._rest_until = 0.0
-        self.peak_bytes = 0
+        self.peak_bytes = self._own_bytes = 0
 
     @property
     def peak_mb(self) -> float:
         return round(self.peak_bytes / 2**20, 1)
+
+    @property
+    def own_mb(self) -> float:
+        """Of the sample with the peak, what is no file's: pages of mapped files go when others need the memory."""
+        return round(self._own_bytes / 2**20, 1)
 
     def __enter__(self) -> TreeMemory:
         self._thread.start()
@@ -80,7 +85,9 @@ class TreeMemory:
         start = time.perf_counter()
         if start < self._rest_until or sum(map(_rss, tree)) <= self.peak_bytes:
             return
-        self.peak_bytes = max(self.peak_bytes, sum(map(_pss, tree)))
+        whole, files = map(sum, zip(*map(_pss, tree), strict=True))
+        if whole > self.peak_bytes:
+            self.peak_bytes, self._own_bytes = whole, whole - files
         cost = time.perf_counter() - start
         self._rest_until = start + cost / _SHARE_OF_TIME
 
@@ -125,11 +132,11 @@ def _rss(pid: int) -> int:
     return int(text.split()[1]) * _PAGE if text else 0
 
 
-def _pss(pid: int) -> int:
-    for line in _proc(pid, "smaps_rollup").splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    return 0
+def _pss(pid: int) -> tuple[int, int]:
+    """All of it, and what of it is pages of files."""
+    lines = (line.split() for line in _proc(pid, "smaps_rollup").splitlines()[1:])
+    said = {words[0]: int(words[1]) * 1024 for words in lines}
+    return said.get("Pss:", 0), said.get("Pss_File:", 0)
 
 
 def _proc(pid: int, name: str) -> str:
