@@ -66,6 +66,13 @@ class ComputationFailed(HeadwaterError):
     """Spark could not evaluate a view's expressions: a division by zero, an overflow, a cast that does not fit."""
 
 
+class OutOfMemory(HeadwaterError):
+    """What is to be computed does not fit into Spark's memory."""
+
+
+_MEMORY = "java.lang.OutOfMemoryError"
+
+
 def marked(error: HeadwaterError) -> TaskError:
     raw = {"kind": type(error).__name__, "what": error.what, "fix": error.fix}
     return TaskError(_MARK + json.dumps(raw))
@@ -119,6 +126,12 @@ def translated(error: Exception) -> HeadwaterError:
         made: HeadwaterError = kind.__new__(kind)
         HeadwaterError.__init__(made, raw["what"], raw["fix"])
         return made
+    if _MEMORY in text:
+        return OutOfMemory(
+            "Spark has not enough memory to compute it",
+            'give it more, in headwater.toml: [spark.options] "spark.driver.memory" = "2g" (640m unless said;'
+            ' executors on other machines have "spark.executor.memory")',
+        )
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
         return ProcessDied("the JVM does not answer: it has ended, or was killed", DEATH_FIX)
     death = next((mark for mark in _DEATHS if mark in text), None)

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # as everyone calls it
 
@@ -26,7 +25,7 @@ from headwater.integrator.journal import Journal, read_changes
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.errors import HeadwaterError, HistoryGone
 from headwater.model.names import Seq, TableName, ViewName
-from headwater.runtime.compute.failures import translated
+from headwater.runtime.compute.failures import translated_errors
 from headwater.runtime.compute.frames import repeated, undone
 from headwater.runtime.compute.spark import spark_types
 from headwater.runtime.compute.staging import Progress, StagedCut, Staging, wanted
@@ -87,10 +86,9 @@ class Verifier:
 
     def _verify(self, plan: ViewPlan, pinned: Pinned, staged: Staging) -> Verification:
         try:
-            expected = self._expected(plan, pinned.seq, staged)
-            missing, extra = _compared(expected, read_frame(self._spark, self._storage, pinned))
-        except PySparkException as error:
-            raise translated(error) from error
+            with translated_errors():
+                expected = self._expected(plan, pinned.seq, staged)
+                missing, extra = _compared(expected, read_frame(self._spark, self._storage, pinned))
         except HistoryGone as error:  # it did not run while others did
             return self.unverified(plan.view.name, pinned, error)
         floats = [f.name for f in plan.columns if pa.types.is_floating(f.type)]
