@@ -12,15 +12,17 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psycopg
 
+import chain_mariadb
 import chain_postgres
 import chain_sqlite
 import headwater
@@ -32,6 +34,10 @@ from headwater.model.written import Tally
 from headwater.runtime.engine import Engine
 from postgres_peer import running_postgres
 from writer import applied, write
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from mariadb_server import MariadbServer, mariadb_server
 
 OUT = Path(__file__).resolve().parent / "out"
 SPARE = 20_000
@@ -165,6 +171,46 @@ def burst_postgres(n: int, u: int) -> dict[str, Any]:
             "states": "every update", "ends_at": "visible"}  # fmt: skip
 
 
+@contextmanager
+def mariadb_project(chain: Chain) -> Iterator[tuple[list[MariadbServer], headwater.Warehouse]]:
+    """The chain over four MariaDB servers, captured by their logs."""
+    with ExitStack() as stack:
+        servers, urls = [], []
+        for i in range(RELATIONS):
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            servers.append(stack.enter_context(mariadb_server(folder)))
+            urls.append(servers[i].create_database("bench"))
+            with closing(servers[i].connect("bench", local_infile=True)) as connection:
+                chain_mariadb.load(connection, chain, [i])
+        folder = OUT / "projects" / f"{os.getpid()}"
+        shutil.rmtree(folder, ignore_errors=True)
+        yield servers, project(folder, urls, [f"r{i + 1}" for i in range(RELATIONS)])
+
+
+def burst_mariadb(n: int, u: int) -> dict[str, Any]:
+    """The same burst over four MariaDB databases by their logs, each of a server of its own."""
+    chain = Chain(n, u)
+    with mariadb_project(chain) as (servers, warehouse), running(warehouse) as (engine, load):
+
+        def applied(part: slice) -> None:
+            for i, server in enumerate(servers):
+                with closing(server.connect("bench", local_infile=True)) as connection:
+                    chain_mariadb.apply(connection, chain.transactions[part], [i])
+
+        applied(slice(0, 1000))
+        engine.catch_up()
+        applied(slice(1000, u))
+        before, seq = engine.meter.tally, engine.cut.seq
+        cpu = measure.cpu_seconds(os.getpid())  # of which the servers are children
+        seconds = caught_up(engine)
+        cpu = measure.cpu_seconds(os.getpid()) - cpu
+        done = engine.cut.seq - seq
+        found = answer(warehouse)
+    return {"load_s": load, "burst_s": seconds, "cpu_s": cpu, "transactions": done, "updates_per_s": done / seconds,
+            **spent(before, engine.meter.tally), "correct": found == chain.answer_after(),
+            "states": "every update", "ends_at": "visible"}  # fmt: skip
+
+
 def freshness_postgres(n: int, u: int, rate: int = 500, seconds: int = 60) -> dict[str, Any]:
     """Steady single-row transactions over four PostgreSQL databases, as in `freshness`; committed as the server's
     defaults have it, each on disk."""
@@ -286,7 +332,8 @@ def capture(n: int, u: int) -> dict[str, Any]:
 
 
 SCENARIOS = {
-    f.__name__: f for f in (burst, burst_postgres, freshness_postgres, small, single, freshness, capture, many_views)
+    f.__name__: f
+    for f in (burst, burst_postgres, burst_mariadb, freshness_postgres, small, single, freshness, capture, many_views)
 }
 
 
