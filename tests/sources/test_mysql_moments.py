@@ -24,7 +24,8 @@ from headwater.model.source import Chunk, Question, SourceSpec
 from headwater.sources.mariadb import moments
 from headwater.sources.mariadb.connection import ConnectionPool
 from headwater.sources.mariadb.moments import Doubts
-from headwater.sources.mariadb.places import LogPosition
+from headwater.sources.mariadb.places import LogPosition, Place
+from headwater.sources.mariadb.runs import Run
 from headwater.sources.mariadb.transactions import Log
 from mariadb_server import MariadbServer
 from mysql_server import find, mysql_server
@@ -101,7 +102,12 @@ def history(db: Database, start: Position, table: TableName, columns: list[str])
     poll = db.source.poll(start, {table: columns}, 1_000_000)
     log = Log(ConnectionPool(SourceSpec(SRC, db.url)), SRC, begun.head.log)
     with log.dump(begun.place) as dump:
-        ends = {one.name: one.place for one in log.transactions(dump)}
+        ends = dict[str, Place]()
+        for one in log.transactions(dump):
+            if isinstance(one, Run):
+                ends |= zip(one.names.to_pylist(), map(Place.of, one.places.tolist()), strict=True)
+            else:
+                ends[one.name] = one.place
     places = [begun.place, *(ends[name] for name in poll.transactions.column(0).to_pylist())]
     assert places == sorted(places)
     assert not poll.more

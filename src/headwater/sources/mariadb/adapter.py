@@ -26,7 +26,6 @@ What the two products differ in is in `dialect.py`, and which state a snapshot s
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -246,7 +245,7 @@ class MariadbSource:
         counted = 0
         with log.dump(place.place) as dump:
             for transaction in log.transactions(dump):
-                counted += sum(part.layout.table in noted.tables for part in transaction.rows)
+                counted += transaction.counted(noted.tables)
                 if counted >= _COUNTED:
                     break
             read = dump.place
@@ -319,8 +318,10 @@ class MariadbSource:
         if end < below.place:
             try:
                 with log.dump(end) as dump:
-                    for transaction in itertools.takewhile(lambda t: t.place <= below.place, log.transactions(dump)):
-                        counted += sum(part.layout.table in noted.tables for part in transaction.rows)
+                    for transaction in log.transactions(dump):
+                        counted += transaction.counted(noted.tables, below.place)
+                        if transaction.place >= below.place:
+                            break
             except PositionTrimmed:
                 counted += 1
         window.told[:] = [one for one in window.told if one[1] > below.place]

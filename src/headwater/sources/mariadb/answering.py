@@ -12,7 +12,7 @@ never less than what is asked for; what is equal by code points is kept.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +24,7 @@ from headwater.model.errors import ValueUnfit
 from headwater.model.names import TableName
 from headwater.model.source import COUNT, ORDINAL, UNFIT, Chunk, Question
 from headwater.sources.mariadb.catalog import MariaTable
-from headwater.sources.mariadb.changes import answered
+from headwater.sources.mariadb.changes import answered, concatenated
 from headwater.sources.mariadb.connection import Connection, quoted, rows, stream
 from headwater.sources.mariadb.moments import Doubts
 from headwater.sources.mariadb.types import MariaColumn, compared, fitted, from_texts, literal, may_be_unfit, selected
@@ -33,6 +33,8 @@ _KEYS = 1000
 """Per statement."""
 _ROWS = 20_000
 """Per batch."""
+_COMPARED = 50_000
+"""Rows that are compared with the keys at a time."""
 
 Changed = Callable[[MariaTable, Sequence[MariaColumn], Sequence[str]], Iterator[pa.Table]]
 """Of a table's columns: what is to be added to what the snapshot shows, with COUNT. Rows that do not meet the given
@@ -59,9 +61,10 @@ class Answering:
             return
         for found in self.changed(table, columns, sought if len(sought) == 1 else ()):
             yield from self._told(_numbered(found, question, keys), question.conditions, told, table)
-        for where in sought:
-            for found in self._selected(table, columns, [where, *_pushed(table, question.conditions)]):
-                yield from self._told(_numbered(found, question, keys), question.conditions, told, table)
+        pushed = _pushed(table, question.conditions)
+        answers = (found for where in sought for found in self._selected(table, columns, [where, *pushed]))
+        for found in _together(answers):
+            yield from self._told(_numbered(found, question, keys), question.conditions, told, table)
 
     def scan(self, chunk: Chunk, names: Sequence[str], conditions: Sequence[Condition]) -> Iterator[pa.RecordBatch]:
         table = self.tables[chunk.table]
@@ -111,6 +114,18 @@ class Answering:
 
 def _read(question: Question) -> list[str]:
     return list(dict.fromkeys([*question.columns, *question.key, *(c.column for c in question.conditions)]))
+
+
+def _together(answers: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The answers of some statements as one: each is compared with all keys of its question."""
+    held: list[pa.Table] = []
+    for answer in answers:
+        held.append(answer)
+        if sum(one.num_rows for one in held) >= _COMPARED:
+            yield concatenated(held)
+            held = []
+    if held:
+        yield concatenated(held)
 
 
 def _sought(table: MariaTable, key: tuple[str, ...], keys: Sequence[pa.Array]) -> Iterator[str]:

@@ -18,9 +18,12 @@ from headwater.sources.mariadb.catalog import MariaTable
 from headwater.sources.mariadb.charsets import Decoder
 from headwater.sources.mariadb.events import Layout, Rows
 from headwater.sources.mariadb.images import Plan, Values, Wanted, decode, planned
+from headwater.sources.mariadb.many_images import Decoded
+from headwater.sources.mariadb.runs import Ints
 from headwater.sources.mariadb.types import MariaColumn, Misfits, from_log, from_texts
 
 _SHOWN = 60
+_NUMBER = "__number"
 
 
 def wanted(table: MariaTable, columns: Sequence[str], texts: Mapping[str, Decoder]) -> Wanted:
@@ -42,6 +45,8 @@ class Changes:
     layout: Layout | None = None
     """Of the rows that were added last, and how they are read."""
     plan: Plan = ()
+    done: list[pa.Table] = field(default_factory=list)
+    """What was added before and is in Arrow already."""
 
     def add(self, number: int, rows: Rows) -> int:
         """How many rows they are."""
@@ -54,13 +59,33 @@ class Changes:
         self.numbers += [number] * new
         return new
 
+    def add_all(self, numbers: Ints, rows: Decoded) -> None:
+        """Rows of many events, with the number of each row."""
+        self._flush()
+        self.done.append(self._told(rows.columns, rows.counts, numbers))
+
+    def any(self) -> bool:
+        return bool(self.counts or self.done)
+
     def table(self, number: str) -> pa.Table:
         """`number` is the name of the column of the rows' numbers."""
+        if self.counts or not self.done:
+            self._flush()
+        found = concatenated(self.done)
+        return found.rename_columns([number if name == _NUMBER else name for name in found.column_names])
+
+    def _flush(self) -> None:
         values = self.values or [[] for _ in self.wanted.columns]
         columns = [from_log(v, c) for v, c in zip(values, self.wanted.columns, strict=True)]
+        self.done.append(self._told(columns, self.counts, self.numbers))
+        self.values, self.counts, self.numbers = [], [], []
+
+    def _told(
+        self, columns: Sequence[tuple[pa.Array, Misfits]], counts: Sequence[int] | Ints, numbers: Sequence[int] | Ints
+    ) -> pa.Table:
         found = marked(columns, self.wanted.columns, self.told, self.key)
-        found = found.append_column(COUNT, pa.array(self.counts, pa.int64()))
-        return found.append_column(number, pa.array(self.numbers, pa.int64()))
+        found = found.append_column(COUNT, pa.array(counts, pa.int64()))
+        return found.append_column(_NUMBER, pa.array(numbers, pa.int64()))
 
 
 def answered(

@@ -18,7 +18,8 @@ from headwater.sources.mariadb import events
 from headwater.sources.mariadb.connection import LOG_TROUBLE, Connection, ConnectionPool, another_life, cut_off
 from headwater.sources.mariadb.events import HEADER, Event
 from headwater.sources.mariadb.places import Head, Place, file_name, place_of
-from headwater.sources.mariadb.wire import Reading, packets
+from headwater.sources.mariadb.runs import Stretch, heads, stretches
+from headwater.sources.mariadb.wire import Block, Reading, blocks
 
 _DUMP = 0x12
 _DO_NOT_WAIT = 1
@@ -45,8 +46,8 @@ class Dump:
         if self._connection is not None:
             cut_off(self._connection)
 
-    def events(self) -> Iterator[Event]:
-        """All of them, but those that say how a file begins."""
+    def events(self) -> Iterator[Event | Stretch]:
+        """All of them, but those that say how a file begins; those of many transactions alike together."""
         with self._pool.explained():
             self._connection = self._pool.connect()
             file = file_name(self.log, self.place.number)
@@ -66,25 +67,42 @@ class Dump:
             break
         return self.heads[self.place.number] if self.place.number in self.heads else next(iter(self.heads.values()))
 
-    def _told(self, read: Reading) -> Iterator[Event]:
-        number, checked = self.place.number, False
-        for packet in packets(read):
-            when, kind, server, _, end, _ = HEADER.unpack_from(packet, 1)
-            body = packet[20:-4] if checked else packet[20:]
+    def _told(self, read: Reading) -> Iterator[Event | Stretch]:
+        self._number, self._tail = self.place.number, 0
+        for whole in blocks(read):
+            begun = heads(whole)  # which say how the events behind them end
+            yield from self._one_by_one(whole, 0, begun)
+            block = whole.after(begun)
+            for first, last, stretch in stretches(block, self._tail):
+                if stretch is None:
+                    yield from self._one_by_one(block, first, last)
+                else:
+                    self._is_at(block.data, block.begins[last - 1])
+                    yield stretch
+
+    def _one_by_one(self, block: Block, first: int, last: int) -> Iterator[Event]:
+        data = block.data
+        for begin, end in zip(block.begins[first:last], block.ends[first:last], strict=True):
+            when, kind, server, _, offset, _ = HEADER.unpack_from(data, begin + 1)
+            body = data[begin + 20 : end - self._tail]
             if kind == events.ROTATE:
-                name, offset = events.rotated(body)
-                _, place = place_of(name, offset)
-                if place.number != number:
-                    number, self.place = place.number, place
+                name, at = events.rotated(body)
+                _, place = place_of(name, at)
+                if place.number != self._number:
+                    self._number, self.place = place.number, place
             elif kind == events.FORMAT:
-                self.heads[number] = Head(self.log, server, when)
-                checked = packet[-5] == _CRC32
-                if end:
-                    self.place = Place(number, end)
-            elif end:
-                self.place = Place(number, end)
-                self.server = server
+                self.heads[self._number] = Head(self.log, server, when)
+                self._tail = 4 if data[end - 5] == _CRC32 else 0
+                if offset:
+                    self.place = Place(self._number, offset)
+            elif offset:
+                self._is_at(data, begin)
                 yield Event(kind, when, self.place, body)
+
+    def _is_at(self, data: bytes, begin: int) -> None:
+        """Behind an event."""
+        _, _, self.server, _, offset, _ = HEADER.unpack_from(data, begin + 1)
+        self.place = Place(self._number, offset)
 
     def _refused(self, said: str) -> HeadwaterError:
         """The server does not have this place: it is behind what is kept, or was never there."""

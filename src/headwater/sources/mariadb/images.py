@@ -106,6 +106,20 @@ def _reader(code: int, said: int, column: MariaColumn | None, text: Decoder | No
     raise SchemaChanged(f"a column is of type {code} in the log, which Headwater does not know", "leave its table out")
 
 
+def width(code: int, said: int) -> tuple[int, bool]:
+    """How many bytes a value has; or, if that is counted before each, how many bytes count it."""
+    if code in _NUMBERS:
+        return _NUMBERS[code][1], False
+    if code in (15, 253, 141):
+        return (1 if said < 256 else 2), True
+    if code in (245, 249, 250, 251, 252, 140, 255, 242):
+        return said, True
+    if code == 254 and said >> 8 not in (247, 248):
+        return (1 if _longest(said) < 256 else 2), True
+    _, size = _reader(code, said, None, None)(bytes(1 << 8), 0)
+    return size, False
+
+
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NUMBERS = {1: ("b", 1), 2: ("h", 2), 3: ("i", 4), 8: ("q", 8), 9: ("", 3), 4: ("f", 4), 5: ("d", 8)}
@@ -120,11 +134,22 @@ def _number(form: str, size: int, unsigned: bool, as_text: bool) -> Read:
     return lambda b, at: (unpack(b, at)[0], at + size)
 
 
+def _digits(precision: int, scale: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Before the point and behind it: bytes, and the digits they hold."""
+    whole, part = precision - scale, scale
+    before = [(_DIGIT_BYTES[whole % 9], whole % 9)] + [(4, 9)] * (whole // 9)
+    return before, [(4, 9)] * (part // 9) + [(_DIGIT_BYTES[part % 9], part % 9)]
+
+
+def decimal_parts(precision: int, scale: int) -> list[tuple[int, int]]:
+    """All of it, without what has no bytes."""
+    before, behind = _digits(precision, scale)
+    return [part for part in (*before, *behind) if part[0]]
+
+
 def decimal_reader(precision: int, scale: int) -> Read:
     """Nine digits in four bytes, the rest at both ends in fewer; negative ones inverted, the first bit flipped."""
-    whole, part = precision - scale, scale
-    sizes = [(_DIGIT_BYTES[whole % 9], whole % 9)] + [(4, 9)] * (whole // 9)
-    parts = [(4, 9)] * (part // 9) + [(_DIGIT_BYTES[part % 9], part % 9)]
+    sizes, parts = _digits(precision, scale)
     total = sum(size for size, _ in sizes + parts)
     inverse = (1 << 8 * total) - 1
     flip = 1 << 8 * total - 1
@@ -140,7 +165,7 @@ def decimal_reader(precision: int, scale: int) -> Read:
                 digits.append(f"{int.from_bytes(left[place : place + size], 'big'):0{count}d}")
                 place += size
         text = "".join(digits).lstrip("0") or "0"
-        if part:
+        if scale:
             behind = []
             for size, count in parts:
                 if size:
@@ -196,17 +221,21 @@ def _sized(prefix: int, finish: Callable[[bytes], Any]) -> Read:
 
 def _string(said: int, column: MariaColumn | None, text: Decoder | None) -> Read:
     """CHAR and BINARY, whose padding is not in the log; ENUM and SET, which are numbers there."""
-    kind, size = said >> 8, said & 255
+    kind, size = said >> 8, _longest(said)
     if kind in (247, 248):
         return _labelled(size, column, kind == 248)
-    if kind & 0x30 != 0x30:
-        size |= (kind & 0x30 ^ 0x30) << 4
     finish = _finished(column, text)
     if column is not None and column.base == "char":
         return _sized(1 if size < 256 else 2, lambda raw: finish(raw).rstrip(" "))
     if column is not None and column.base == "binary":
         return _sized(1 if size < 256 else 2, lambda raw: bytes(raw).ljust(column.size, b"\0"))
     return _sized(1 if size < 256 else 2, finish)
+
+
+def _longest(said: int) -> int:
+    """How many bytes one may have."""
+    kind, size = said >> 8, said & 255
+    return size if kind & 0x30 == 0x30 else size | (kind & 0x30 ^ 0x30) << 4
 
 
 def _labelled(size: int, column: MariaColumn | None, several: bool) -> Read:

@@ -11,6 +11,7 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.model.names import Position, TableName
@@ -22,7 +23,9 @@ from headwater.sources.mariadb.connection import another_life
 from headwater.sources.mariadb.dump import Dump
 from headwater.sources.mariadb.events import INSERTS, Rows
 from headwater.sources.mariadb.images import Wanted
+from headwater.sources.mariadb.many_images import decoded
 from headwater.sources.mariadb.places import Head, LogPosition, Place
+from headwater.sources.mariadb.runs import Ints, Run
 from headwater.sources.mariadb.transactions import Log, Transaction
 from headwater.sources.mariadb.types import MariaColumn
 from headwater.sources.mariadb.window import LogWindow, alterations
@@ -50,10 +53,43 @@ class Polled:
 
 @dataclass
 class _Told:
+    """The transactions of a poll: those that were told last, and before them what is in Arrow already."""
+
     labels: list[str] = field(default_factory=list)
     moments: list[dt.datetime] = field(default_factory=list)
     tags: list[tuple[str, int] | None] = field(default_factory=list)
     before: dict[str, Place] = field(default_factory=dict)
+    done: list[pa.Table] = field(default_factory=list)
+    count: int = 0
+    """How many there are in all."""
+
+    def add(self, transaction: Transaction, tag: tuple[str, int] | None) -> None:
+        self.labels.append(transaction.name)
+        self.moments.append(dt.datetime.fromtimestamp(transaction.when, dt.UTC))
+        self.tags.append(tag)
+        self.count += 1
+
+    def add_all(self, names: pa.Array, when: Ints) -> None:
+        """None of them has a tag."""
+        self._flush()
+        moments = pa.array(when * 1_000_000).cast(pa.timestamp("us", "UTC"))
+        nothing = (pa.nulls(len(names), pa.string()), pa.nulls(len(names), pa.int32()))
+        self.done.append(pa.table([names, moments, *nothing], schema=TRANSACTIONS))
+        self.count += len(names)
+
+    def table(self) -> pa.Table:
+        self._flush()
+        return pa.concat_tables(self.done)
+
+    def _flush(self) -> None:
+        columns = [
+            pa.array(self.labels, pa.string()),
+            pa.array(self.moments, pa.timestamp("us", "UTC")),
+            pa.array([tag and tag[0] for tag in self.tags], pa.string()),
+            pa.array([tag and tag[1] for tag in self.tags], pa.int32()),
+        ]
+        self.done.append(pa.table(columns, schema=TRANSACTIONS))
+        self.labels, self.moments, self.tags = [], [], []
 
 
 @dataclass(frozen=True)
@@ -75,6 +111,14 @@ def poll(
     with log.dump(after.place) as dump:
         for transaction in log.transactions(dump):
             _verify(dump, after, log)
+            if isinstance(transaction, Run):
+                if taken < max(limit, 1):
+                    new, end = _take_run(transaction, (found, names, tables), said, max(limit, 1) - taken)
+                    taken += new
+                more = end != transaction.place
+                if more:
+                    break
+                continue
             altered = _altering(transaction, tables, log, window)
             if taken >= max(limit, 1) or (altered is not None and end > after.place):
                 more = True
@@ -121,7 +165,7 @@ _Into = tuple[Mapping[str, Changes], Mapping[str, TableName], Mapping[TableName,
 def _take(transaction: Transaction, into: _Into, said: _Told, before: Place) -> int:
     """Tell a transaction, if it is of interest; how many changes it has."""
     found, names, tables = into
-    ordinal, taken = len(said.labels), 0
+    ordinal, taken = said.count, 0
     tag: tuple[str, int] | None = None
     for rows in transaction.rows:
         table = rows.layout.table
@@ -130,12 +174,37 @@ def _take(transaction: Transaction, into: _Into, said: _Told, before: Place) -> 
         elif table == PARTS and rows.kind in INSERTS and tag is None:
             tag = _tag(rows)
     if taken or tag is not None:
-        said.labels.append(transaction.name)
-        said.moments.append(dt.datetime.fromtimestamp(transaction.when, dt.UTC))
-        said.tags.append(tag)
+        said.add(transaction, tag)
         if tag is not None:
             said.before[transaction.name] = before
     return taken
+
+
+def _take_run(run: Run, into: _Into, said: _Told, limit: int) -> tuple[int, Place]:
+    """Tell transactions until their changes are so many; how many changes they have, and where the last one ends."""
+    found, names, tables = into
+    counted = np.zeros(len(run.places), np.int64)
+    taken = []
+    for part in run.rows:
+        table = part.layout.table
+        if table not in found:
+            continue
+        wanted = part.where(part.places > tables[names[table]].since)
+        if len(wanted.of):
+            rows = decoded(wanted, found[table].wanted)
+            of = wanted.of[rows.of]
+            counted += np.bincount(of, minlength=len(counted))
+            taken.append((table, rows, of))
+    before = np.cumsum(counted) - counted
+    end = int(np.searchsorted(before, limit))  # the first that there is no more room for
+    told = (counted > 0) & (np.arange(len(counted)) < end)
+    ordinals = said.count + np.cumsum(told) - 1
+    for table, rows, of in taken:
+        kept = of < end
+        if kept.any():
+            found[table].add_all(ordinals[of[kept]], rows if kept.all() else rows.where(kept))
+    said.add_all(run.names.filter(pa.array(told)), run.when[told])
+    return int(counted[:end].sum()), Place.of(int(run.places[end - 1]))
 
 
 def _tag(rows: Rows) -> tuple[str, int] | None:
@@ -159,15 +228,6 @@ class _Ends:
 
 
 def _finished(said: _Told, found: Mapping[str, Changes], tables: Mapping[TableName, Polled], ends: _Ends) -> Poll:
-    transactions = pa.table(
-        [
-            pa.array(said.labels, pa.string()),
-            pa.array(said.moments, pa.timestamp("us", "UTC")),
-            pa.array([tag and tag[0] for tag in said.tags], pa.string()),
-            pa.array([tag and tag[1] for tag in said.tags], pa.int32()),
-        ],
-        schema=TRANSACTIONS,
-    )
-    changes = {name: found[name.table].table(ORDINAL) for name in tables if found[name.table].counts}
+    changes = {name: found[name.table].table(ORDINAL) for name in tables if found[name.table].any()}
     before = {label: ends.position(place) for label, place in said.before.items()}
-    return Poll(ends.position(ends.end), transactions, changes, ends.more, before)
+    return Poll(ends.position(ends.end), said.table(), changes, ends.more, before)

@@ -9,17 +9,18 @@ that place is searched for it: rare, and as long as the log is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headwater.model.errors import PositionTrimmed
-from headwater.sources.mariadb import events, gtids
+from headwater.sources.mariadb import events, gtids, runs
 from headwater.sources.mariadb.connection import ConnectionPool, dialect, log_end
 from headwater.sources.mariadb.connection import rows as read
 from headwater.sources.mariadb.dump import Dump
 from headwater.sources.mariadb.events import Event, Layout, Rows, Statement
 from headwater.sources.mariadb.gtids import Gtids
 from headwater.sources.mariadb.places import NOWHERE, Place, place_of
+from headwater.sources.mariadb.runs import Run, Stretch
 
 _XA = re.compile(r"XA (COMMIT|ROLLBACK) X'([0-9a-f]*)',X'([0-9a-f]*)',(\d+)", re.IGNORECASE)
 _OPENS = re.compile(r"\s*(BEGIN\b|XA START)", re.IGNORECASE)
@@ -36,6 +37,12 @@ class Transaction:
     """Seconds since 1970: when its last statement began."""
     rows: list[Rows] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
+
+    def counted(self, tables: Collection[str], upto: Place | None = None) -> int:
+        """How many events of rows it has of these tables, if it ends by then."""
+        if upto is not None and self.place > upto:
+            return 0
+        return sum(part.layout.table in tables for part in self.rows)
 
 
 class Log:
@@ -64,11 +71,14 @@ class Log:
     def dump(self, after: Place) -> Dump:
         return Dump(self._pool, self.source, self.name, after)
 
-    def transactions(self, dump: Dump) -> Iterator[Transaction]:
-        """Those of a dump that was not read yet."""
+    def transactions(self, dump: Dump) -> Iterator[Transaction | Run]:
+        """Those of a dump that was not read yet, one by one or many together."""
         begun = dump.place
         held: dict[bytes, Transaction] = {}
         for transaction, prepared in self._grouped(dump, dump.events()):
+            if isinstance(transaction, Run):
+                yield transaction
+                continue
             if prepared is not None:
                 held[prepared] = transaction
                 continue
@@ -82,11 +92,16 @@ class Log:
                     break
             yield transaction
 
-    def _grouped(self, dump: Dump, found: Iterable[Event]) -> Iterator[tuple[Transaction, bytes | None]]:
+    def _grouped(
+        self, dump: Dump, found: Iterable[Event | Stretch]
+    ) -> Iterator[tuple[Transaction | Run, bytes | None]]:
         """Transactions as they stand in the log; those that are only prepared with their XA name."""
         layouts: dict[int, Layout] = {}
         database, now, alone = self._pool.database, Transaction(""), False
-        for event in events.unpacked(found):
+        for event in self._apart(found, dump):
+            if isinstance(event, Run):
+                yield event, None
+                continue
             kind, body = event.kind, event.body
             if kind == events.GTID:
                 name, flags = events.gtid(body, dump.server)
@@ -117,6 +132,18 @@ class Log:
                 yield now, None if events.in_one_phase(body) else events.prepared(body)
                 now = Transaction("")
 
+    def _apart(self, found: Iterable[Event | Stretch], dump: Dump) -> Iterator[Event | Run]:
+        """Stretches as runs, where they can be read as such."""
+        for one in found:
+            if isinstance(one, Event):
+                yield from events.unpacked((one,))
+            elif (run := runs.read(one, dump.place.number, self._pool.database)) is not None:
+                yield run
+            else:
+                for server, event in one.events(dump.place.number):
+                    dump.server = server
+                    yield event
+
     def _prepared_before(self, name: bytes, begun: Place) -> Transaction:
         """The newest of this name that was prepared before a place, from file to file backwards."""
         with self._pool.borrow() as connection:
@@ -127,7 +154,8 @@ class Log:
                 for transaction, prepared in self._grouped(dump, dump.events()):
                     if transaction.place > min(begun, last):
                         break
-                    found = transaction if prepared == name else found
+                    if isinstance(transaction, Transaction) and prepared == name:
+                        found = transaction
             if found is not None:
                 return found
         raise PositionTrimmed(

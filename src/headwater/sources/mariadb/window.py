@@ -29,7 +29,9 @@ from headwater.sources.mariadb.connection import ConnectionPool, another_life
 from headwater.sources.mariadb.events import Rows
 from headwater.sources.mariadb.gtids import Gtids
 from headwater.sources.mariadb.images import Wanted
+from headwater.sources.mariadb.many_images import decoded
 from headwater.sources.mariadb.places import Head, LogPosition, Place
+from headwater.sources.mariadb.runs import Alike, Run
 from headwater.sources.mariadb.statements import EVERY, Altered, altered
 from headwater.sources.mariadb.transactions import Log, Transaction
 from headwater.sources.mariadb.types import MariaColumn
@@ -37,6 +39,9 @@ from headwater.sources.mariadb.types import MariaColumn
 PLACE = "__place"
 _MOST_BYTES = 64 << 20
 """A window that has grown beyond this begins anew at the next question."""
+
+_NEAR_BYTES = 16 << 20
+"""So much of the log is rather kept for nothing than read twice."""
 
 _PATIENCE = 5.0
 """Seconds to wait for a place that was told as the end of the log."""
@@ -79,7 +84,8 @@ class LogWindow:
         self._start: Place | None = None
         self._end = Place(0, 0)
         self._heads: dict[int, Head] = {}
-        self._rows: dict[str, list[tuple[int, Rows]]] = {}
+        self._rows: dict[str, list[tuple[int, Rows | Alike]]] = {}
+        """By table, and with where the last transaction of each ends."""
         self._decoded: dict[tuple[str, tuple[MariaColumn, ...]], _Decoded] = {}
         self._size = 0
         self._ends: list[Place] = []
@@ -141,7 +147,10 @@ class LogWindow:
         """Whether there are changes of a table after a place and up to another."""
         events = self._rows.get(table, [])
         at = bisect.bisect_right(events, int(after), key=lambda event: event[0])
-        return at < len(events) and events[at][0] <= int(until)
+        if at == len(events):
+            return False
+        place, part = events[at]
+        return (part.next_after(int(after)) if isinstance(part, Alike) else place) <= int(until)
 
     def alters(self, after: Place, until: Place) -> bool:
         """Whether there are statements that alter anything, be it only an index, after a place and up to another."""
@@ -149,7 +158,13 @@ class LogWindow:
         return at < len(self._altering) and self._altering[at] <= until
 
     def _begin(self, log: Log, books: Books, first: Place) -> None:
-        self.look(log, books)
+        """At a place, or a little before: what nobody has looked at yet is met by reading on from there."""
+        self.know(books)
+        assert self.noted is not None
+        if self.noted < first and self.noted.number == first.number and first.offset - self.noted.offset < _NEAR_BYTES:
+            first = self.noted
+        if self.noted < first:
+            self.look(log, books)
         proven = log.settled()
         self._settled = [(first, proven)] if proven is not None else []
         self._start = self._end = first
@@ -178,7 +193,8 @@ class LogWindow:
         try:
             with log.dump(self.noted) as dump:
                 for transaction in log.transactions(dump):
-                    self.meet(transaction)
+                    if not isinstance(transaction, Run):  # in which nothing is altered
+                        self.meet(transaction)
                 self.noted = max(self.noted, dump.place)
         except PositionTrimmed:
             self.noted = log.now()
@@ -211,7 +227,10 @@ class LogWindow:
                 bookkeeping.note(connection, self._unwritten, books)
             self._unwritten = []
 
-    def _keep(self, transaction: Transaction) -> None:
+    def _keep(self, transaction: Transaction | Run) -> None:
+        if isinstance(transaction, Run):
+            self._keep_run(transaction)
+            return
         self.meet(transaction)
         if self._settled:
             self._ends.append(transaction.place)
@@ -228,6 +247,14 @@ class LogWindow:
         if number in heads and self._heads.get(number, heads[number]) != heads[number]:
             self._start = None
             raise another_life(log.source, "its log was begun anew")
+
+    def _keep_run(self, run: Run) -> None:
+        if self._settled:
+            self._ends += [Place.of(place) for place in run.places.tolist()]
+            self._names += run.names.to_pylist()
+        self._size += run.size
+        for part in run.rows:
+            self._rows.setdefault(part.layout.table, []).append((int(part.places[-1]), part))
 
     # ── what is in it ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -251,7 +278,11 @@ class LogWindow:
         if held.events < len(events) or not held.parts:
             new = Changes(wanted, len(wanted.columns), ())
             for place, part in events[held.events :]:
-                new.add(place, part)
+                if isinstance(part, Alike):
+                    found = decoded(part, wanted)
+                    new.add_all(part.places[found.of], found)
+                else:
+                    new.add(place, part)
             held.parts.append(new.table(PLACE))
             held.parts, held.events = [concatenated(held.parts)], len(events)
         (whole,) = held.parts
