@@ -130,12 +130,15 @@ def burst(n: int, u: int) -> dict[str, Any]:
 
 
 @contextmanager
-def postgres_project(chain: Chain, settings: str = "") -> Iterator[tuple[list[str], headwater.Warehouse, int]]:
-    """The chain over four databases of a server, captured as CAPTURED_BY says: where they are, the project, and the
-    server's process."""
-    with running_postgres() as (connection, url):
-        urls = []
+def postgres_project(chain: Chain, settings: str = "") -> Iterator[tuple[list[str], headwater.Warehouse, list[int]]]:
+    """The chain over four databases of a server, or of four (SERVERS=4), captured as CAPTURED_BY says: where they are,
+    the project, and the servers' processes."""
+    with ExitStack() as stack:
+        urls, servers = [], []
         for i in range(RELATIONS):
+            if not servers or os.environ.get("SERVERS") == "4":
+                connection, url = stack.enter_context(running_postgres())
+                servers.append(measure.server_of(connection.info.backend_pid))
             connection.execute(f"CREATE DATABASE r{i + 1}")
             urls.append(url.replace("/postgres?", f"/r{i + 1}?"))
             with psycopg.connect(urls[i], autocommit=True) as database:
@@ -144,7 +147,7 @@ def postgres_project(chain: Chain, settings: str = "") -> Iterator[tuple[list[st
         shutil.rmtree(folder, ignore_errors=True)
         source = f'capture = "{os.environ.get("CAPTURED_BY", "triggers")}"\n'
         warehouse = project(folder, urls, [f"r{i + 1}" for i in range(RELATIONS)], settings, source)
-        yield urls, warehouse, measure.server_of(connection.info.backend_pid)
+        yield urls, warehouse, servers
 
 
 def applied_there(urls: list[str], chain: Chain, part: slice) -> None:
@@ -156,14 +159,14 @@ def applied_there(urls: list[str], chain: Chain, part: slice) -> None:
 def burst_postgres(n: int, u: int) -> dict[str, Any]:
     """The same burst over four PostgreSQL databases, captured as CAPTURED_BY says."""
     chain = Chain(n, u)
-    with postgres_project(chain) as (urls, warehouse, server), running(warehouse) as (engine, load):
+    with postgres_project(chain) as (urls, warehouse, servers), running(warehouse) as (engine, load):
         applied_there(urls, chain, slice(0, 1000))
         engine.catch_up()
         applied_there(urls, chain, slice(1000, u))
         before, seq = engine.meter.tally, engine.cut.seq
-        cpu = measure.cpu_seconds(os.getpid(), server)
+        cpu = measure.cpu_seconds(os.getpid(), *servers)
         seconds = caught_up(engine)
-        cpu = measure.cpu_seconds(os.getpid(), server) - cpu
+        cpu = measure.cpu_seconds(os.getpid(), *servers) - cpu
         done = engine.cut.seq - seq
         found = answer(warehouse)
     return {"load_s": load, "burst_s": seconds, "cpu_s": cpu, "transactions": done, "updates_per_s": done / seconds,
@@ -216,10 +219,10 @@ def freshness_postgres(n: int, u: int, rate: int = 500, seconds: int = 60) -> di
     defaults have it, each on disk."""
     chain = Chain(n, rate * seconds + 1000)
     settings = "[run]\npoll_seconds = 0.05\n"
-    with postgres_project(chain, settings) as (urls, warehouse, server), running(warehouse) as (engine, _):
+    with postgres_project(chain, settings) as (urls, warehouse, servers), running(warehouse) as (engine, _):
         applied_there(urls, chain, slice(0, 1000))
         engine.catch_up()
-        seq, cpu = engine.cut.seq, measure.cpu_seconds(os.getpid(), server)
+        seq, cpu = engine.cut.seq, measure.cpu_seconds(os.getpid(), *servers)
         begun = time.perf_counter()
         writer = subprocess.Popen([sys.executable, str(Path(__file__).with_name("postgres_writer.py")), str(chain.n),
                                    str(chain.u), "1000", str(rate), *urls])  # fmt: skip
@@ -227,7 +230,7 @@ def freshness_postgres(n: int, u: int, rate: int = 500, seconds: int = 60) -> di
             engine.step()
         took = time.perf_counter() - begun
         engine.catch_up()
-        cpu = measure.cpu_seconds(os.getpid(), server) - cpu
+        cpu = measure.cpu_seconds(os.getpid(), *servers) - cpu
         lags, cuts = lags_since(warehouse, seq)
         found = answer(warehouse)
     return {"transactions": len(lags), "cuts": cuts, "written_per_s": len(lags) / took, "cpu_s": cpu,
