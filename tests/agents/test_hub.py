@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def hub(tmp_path: Path) -> Iterator[HubHere]:
 @pytest.fixture
 def laptop(hub: HubHere, tmp_path: Path) -> Path:
     """The folder of an agent beside a small database."""
-    with sqlite3.connect(tmp_path / "crm.db") as database:
+    with closing(sqlite3.connect(tmp_path / "crm.db")) as database, database:
         database.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
         database.executemany("INSERT INTO customers VALUES (?, ?)", [(n, f"name {n}") for n in range(1000)])
     database.close()
@@ -419,7 +420,7 @@ def test_many_ask_at_once_and_each_gets_its_own_answer(hub: HubHere, laptop: Pat
 
 
 def test_a_caller_that_leaves_keeps_nobody(hub: HubHere, laptop: Path) -> None:
-    with sqlite3.connect(read_settings(laptop).database.removeprefix("sqlite:///")) as database:
+    with closing(sqlite3.connect(read_settings(laptop).database.removeprefix("sqlite:///"))) as database, database:
         database.executemany("INSERT INTO customers VALUES (?, ?)", [(n, "x" * 500) for n in range(1000, 40_000)])
     database.close()
     with running(laptop):

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -201,7 +201,7 @@ def test_views_are_the_same_whoever_joins(tmp_path: Path, spark: SparkSession, m
         project = Project(tmp_path / place, VIEWS, {"shop": "; ".join([*TABLES, *TWO]), "crm": people})
         toml = project.folder / "headwater.toml"
         toml.write_text(toml.read_text() + f"join_at_sources = {str(on).lower()}\n")
-        with sqlite3.connect(project.folder / "shop.db") as file:
+        with closing(sqlite3.connect(project.folder / "shop.db")) as file, file:
             filled(file.execute, items=80)
             file.execute("INSERT INTO item2 SELECT * FROM item")
             file.execute("INSERT INTO ord2 SELECT * FROM ord")

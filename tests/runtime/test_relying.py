@@ -7,6 +7,7 @@ import random
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def test_every_state_is_exact_without_a_copy_of_what_changes_most(tmp_path: Path
 
 
 def transact(project: Project, statements: list[str]) -> None:
-    with sqlite3.connect(project.folder / "shop.db") as db:  # foreign keys are not enforced, as ever
+    with closing(sqlite3.connect(project.folder / "shop.db")) as db, db:  # foreign keys are not enforced, as ever
         db.execute("BEGIN")
         for statement in statements:
             db.execute(statement)

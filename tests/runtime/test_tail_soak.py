@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def project(folder: Path) -> Path:
     (folder / "views").mkdir(parents=True)
     (folder / "views" / "big.sql").write_text(VIEW)
     (folder / "headwater.toml").write_text('[sources.crm]\nurl = "sqlite:///crm.db"\n[run]\npoll_seconds = 0.05\n')
-    with sqlite3.connect(folder / "crm.db") as crm:
+    with closing(sqlite3.connect(folder / "crm.db")) as crm, crm:
+        # closed here: who is collected later, by this other copy of SQLite, takes the log of all others along
         crm.execute("PRAGMA journal_mode = WAL")
         crm.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
         crm.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, n INTEGER, who INTEGER)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ __all__ = ["db"]  # a fixture
 
 
 def test_of_sqlite_as_the_tables_spell_them(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "shop.db") as file:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as file, file:
         file.executescript(
             "CREATE TABLE Parent (Id INTEGER PRIMARY KEY, other INTEGER);"
             "CREATE TABLE pair (a INTEGER, b INTEGER, PRIMARY KEY (a, b));"
