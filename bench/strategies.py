@@ -142,6 +142,7 @@ class Project:
         self.warehouse = headwater.open(folder)
         self.warehouse.setup()
         self.warehouse.run(until_caught_up=True)
+        self.warehouse.close()  # a server has so many connections, and there are many projects
 
     def catch_up(self) -> tuple[float, int, Tally]:
         with self.warehouse.engine() as engine:
@@ -175,12 +176,14 @@ def contest(
         databases.apply(chain.transactions[:WARM])
         for project in projects.values():
             project.catch_up()
+            project.warehouse.close()
         databases.apply(chain.transactions[WARM:])
         for (delay, one), project in projects.items():
             console.print(f"[dim]{one.name}, delay {delay} ms …[/]")
             seconds, updates, tally = project.catch_up()
             right = project.warehouse.verify()[0].ok
             level = project.judged(updates) if judge else "not judged"
+            project.warehouse.close()
             found[delay][one.name] = Result(seconds, updates, tally, level, right)
     finally:
         shutil.rmtree(base, ignore_errors=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -86,6 +86,16 @@ class Warehouse:
 
             self._spark = start_spark(self.config)
         return self._spark
+
+    def close(self) -> None:
+        """Let go of the sources; they are connected to again when they are needed again. Spark goes on, for others."""
+        self.catalog.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @property
     def views(self) -> dict[ViewName, ViewDefinition]:
