@@ -8,6 +8,7 @@ in UTC, and nothing that depends on the server's modes.
 from __future__ import annotations
 
 import contextlib
+import select
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -121,6 +122,9 @@ class ConnectionPool:
         """One that is idle, and still there: a server that was restarted has forgotten them all."""
         while self._idle:
             connection, since = self._idle.pop()
+            if _hung_up(connection):
+                cut_off(connection)
+                continue
             try:
                 if time.monotonic() - since > _FRESH:
                     connection.ping(reconnect=False)
@@ -181,6 +185,14 @@ class ConnectionPool:
         if isinstance(error, pymysql.OperationalError):
             return SourceUnavailable(f"{where} ({self.place}): {said}", "see the server's log")
         return HeadwaterError(f"{where}: {said}", "this looks like a bug in Headwater")
+
+
+def _hung_up(connection: Connection) -> bool:
+    """Whether a server that went away has closed its end: nothing else is to be read where nothing was asked."""
+    idle: Any = connection  # the driver has no words for it
+    waiting = select.poll()
+    waiting.register(idle._sock, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def rows(connection: Connection, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
