@@ -61,7 +61,8 @@ class Changes:
 
     def add_all(self, numbers: Ints, rows: Decoded) -> None:
         """Rows of many events, with the number of each row."""
-        self._flush()
+        if self.counts:
+            self._flush()
         self.done.append(self._told(rows.columns, rows.counts, numbers))
 
     def any(self) -> bool:

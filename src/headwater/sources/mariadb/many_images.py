@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from headwater.sources.mariadb.events import DELETES, UPDATES
 from headwater.sources.mariadb.images import Plan, Read, Wanted, decimal_parts, planned, width
-from headwater.sources.mariadb.runs import Alike, Bytes, Ints
+from headwater.sources.mariadb.runs import Alike, Bytes, Ints, numbers
 from headwater.sources.mariadb.types import MariaColumn, Misfits, from_log
 
 Truths = npt.NDArray[np.bool_]
@@ -121,7 +121,7 @@ def _image(data: Bytes, at: Ints, plan: Plan, widths: list[tuple[int, bool]]) ->
     for n, (size, counted) in enumerate(widths):
         null = data[nulls + n // 8] >> n % 8 & 1 == 1
         places.append(_Places(at, null))
-        length = size + _number(data, np.where(null, 0, at), size) if counted else size
+        length = size + numbers(data, np.where(null, 0, at), size) if counted else size
         at = np.where(null, at, at + length)
     return places, at
 
@@ -141,10 +141,10 @@ def _together(data: Bytes, places: _Places, column: MariaColumn, how: _How) -> p
     at, null, kind, code = places.at, places.null, column.type, how.code
     assert kind is not None
     if code in _WHOLE and pa.types.is_integer(kind):
-        return pa.array(_whole(data, at, _WHOLE[code], "unsigned" in column.declared), mask=null).cast(kind)
+        return pa.array(_signed(data, at, _WHOLE[code], "unsigned" in column.declared), mask=null).cast(kind)
     if code in _FLOATS and pa.types.is_floating(kind):
-        numbers = data[at[:, None] + np.arange(how.size)].reshape(-1).view(_FLOATS[code])
-        return pc.add(pa.array(numbers, mask=null).cast(kind), pa.scalar(0.0, kind))
+        floats = data[at[:, None] + np.arange(how.size)].reshape(-1).view(_FLOATS[code])
+        return pc.add(pa.array(floats, mask=null).cast(kind), pa.scalar(0.0, kind))
     if how.counted and column.base in _TEXTS and column.charset in _UTF8:
         texts = _texts(data, places, how.size)
         return pc.utf8_rtrim(texts, " ") if texts is not None and column.base == "char" else texts
@@ -164,19 +164,11 @@ def _together(data: Bytes, places: _Places, column: MariaColumn, how: _How) -> p
     return None
 
 
-def _whole(data: Bytes, at: Ints, size: int, unsigned: bool) -> Ints:
-    numbers = _number(data, at, size)
+def _signed(data: Bytes, at: Ints, size: int, unsigned: bool) -> Ints:
+    found = numbers(data, at, size)
     if unsigned or size == 8:
-        return numbers
-    return numbers - ((numbers >> 8 * size - 1 & 1) << 8 * size)
-
-
-def _number(data: Bytes, at: Ints, size: int) -> Ints:
-    """Of so many bytes, the lowest first; of eight, as they are."""
-    found = np.zeros(len(at), np.int64)
-    for n in range(size):
-        found |= data[at + n].astype(np.int64) << 8 * n
-    return found
+        return found
+    return found - ((found >> 8 * size - 1 & 1) << 8 * size)
 
 
 def _backwards(data: Bytes, at: Ints, size: int) -> Ints:
@@ -189,7 +181,7 @@ def _backwards(data: Bytes, at: Ints, size: int) -> Ints:
 
 def _texts(data: Bytes, places: _Places, size: int) -> pa.Array | None:
     """None if some are no texts."""
-    lengths = np.where(places.null, 0, _number(data, places.at, size))
+    lengths = np.where(places.null, 0, numbers(data, places.at, size))
     ends = np.cumsum(lengths)
     each = np.repeat(places.at + size - (ends - lengths), lengths)
     offsets = np.concatenate([np.zeros(1, np.int64), ends])
@@ -241,7 +233,7 @@ def _days(year: Ints, month: Ints, day: Ints) -> Ints:
 
 
 def _of_date(data: Bytes, at: Ints, _: int) -> Ints:
-    raw = _number(data, at, 3)
+    raw = numbers(data, at, 3)
     return _days(raw >> 9, raw >> 5 & 15, raw & 31) * _DAY
 
 

@@ -189,14 +189,14 @@ def read(stretch: Stretch, number: int, database: str) -> Run | None:
     """What they say; None if that cannot be said of all at once."""
     block, tail = stretch.block, stretch.tail
     data, begins, ends = block.bytes, *block.spans
-    numbers = _whole(data, begins[stretch.layouts] + _SAID, 6)
-    if (numbers != _whole(data, begins[stretch.rows] + _SAID, 6)).any():
+    tables = numbers(data, begins[stretch.layouts] + _SAID, 6)
+    if (tables != numbers(data, begins[stretch.rows] + _SAID, 6)).any():
         return None
     kinds = data[begins[stretch.rows] + 5].astype(np.int64)
-    places = (number << 40) | _whole(data, begins[stretch.commits] + 1 + 13, 4)
+    places = (number << 40) | numbers(data, begins[stretch.commits] + 1 + 13, 4)
     parts: list[Alike] = []
-    for table in np.unique(numbers).tolist():
-        of = np.flatnonzero(numbers == table)
+    for table in np.unique(tables).tolist():
+        of = np.flatnonzero(tables == table)
         described, written = stretch.layouts[of], stretch.rows[of]
         first = stretch.event(int(described[0]), number).body
         if not _alike(data, (begins[described] + _SAID, ends[described] - tail), first):
@@ -216,7 +216,7 @@ def read(stretch: Stretch, number: int, database: str) -> Run | None:
                 return None
             images[alike] = begins[written[alike]] + _SAID + len(before)
         parts.append(Alike(layout, block.data, of, kinds[of], places[of], images, ends[written] - tail))
-    when = _whole(data, begins[stretch.commits] + 1, 4)
+    when = numbers(data, begins[stretch.commits] + 1, 4)
     first_packet, last_packet = stretch.packets
     size = int(ends[last_packet - 1] - begins[first_packet])
     return Run(_names(stretch, data, begins), places, when, tuple(parts), size)
@@ -226,18 +226,18 @@ def _names(stretch: Stretch, data: Bytes, begins: Ints) -> pa.Array:
     at = begins[stretch.names]
     body = at + _SAID
     if data[at[0] + 5] == events.GTID:
-        sequence, domain = _whole(data, body, 8), _whole(data, body + 8, 4)
-        server = _whole(data, at + 1 + 5, 4)
+        sequence, domain = numbers(data, body, 8), numbers(data, body + 8, 4)
+        server = numbers(data, at + 1 + 5, 4)
         said = [pa.array(part).cast(pa.string()) for part in (domain, server, sequence)]
         return pc.binary_join_element_wise(*said, "-")
     first = stretch.event(int(stretch.names[0]), 0)
     server_name = events.mysql_gtid(first.kind, first.body).rpartition(":")[0]
-    numbers = pa.array(_whole(data, body + 17, 8)).cast(pa.string())
-    return pc.binary_join_element_wise(pa.scalar(server_name), numbers, ":")
+    said_numbers = pa.array(numbers(data, body + 17, 8)).cast(pa.string())
+    return pc.binary_join_element_wise(pa.scalar(server_name), said_numbers, ":")
 
 
-def _whole(data: Bytes, at: Ints, size: int) -> Ints:
-    """Numbers of so many bytes, the lowest first."""
+def numbers(data: Bytes, at: Ints, size: int) -> Ints:
+    """Of so many bytes, the lowest first; of eight, as they are."""
     found = np.zeros(len(at), np.int64)
     for n in range(size):
         found |= data[at + n].astype(np.int64) << 8 * n
