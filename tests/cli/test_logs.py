@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,3 +70,11 @@ def test_a_mistake_in_the_options(headwater: Headwater, project: Path, arguments
     result = headwater("status", "-p", project, *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_a_library_that_logs_by_no_logger_puts_nothing_on_the_screen() -> None:
+    """As py4j does when its JVM dies: from then on logging would print what everybody says."""
+    said = "import logging; logging.info('first'); logging.getLogger('headwater.x').error('a traceback')"
+    line = [sys.executable, "-c", f"from headwater.cli.logs import start_log; start_log({{}}); {said}"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert done.stderr == done.stdout == ""

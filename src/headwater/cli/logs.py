@@ -111,7 +111,9 @@ def taken_out(args: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def start_log(options: Mapping[str, str]) -> None:
-    """Write to where these options say from now on; nothing if they name no place."""
+    """Write to where these options say from now on; nothing if they name no place, whatever a library says of logging:
+    one that logs by no logger puts everybody's lines on the screen, unless the root has a handler."""
+    logging.getLogger().addHandler(logging.NullHandler())
     where, level = options.get("--log"), options.get("--log-level", "info").lower()
     if where is None:
         if options:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.logger import PySparkLogger
@@ -20,6 +21,8 @@ from pyspark.sql.types import StructType
 
 from headwater.model.errors import ConfigError
 from headwater.runtime.project.config import Config
+
+log = logging.getLogger(__name__)
 
 _DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -96,9 +99,15 @@ def start_spark(config: Config) -> SparkSession:
             "it needs Java 17 or newer: check 'java -version' and JAVA_HOME, and [spark] in headwater.toml",
         ) from error
     session.sparkContext.setLogLevel("OFF")
+    session.sparkContext._accumulatorServer.handle_error = _cut_off  # type: ignore[method-assign] # it prints
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # we say it in a sentence
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     return session
+
+
+def _cut_off(request: Any, client_address: Any) -> None:
+    """A JVM that died in the middle of a word: whoever waits for it says so."""
+    log.info("the JVM's updates were cut off", exc_info=True)
 
 
 def _check_meaning(options: Mapping[str, str], where: str) -> None:
