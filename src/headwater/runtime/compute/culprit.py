@@ -24,7 +24,7 @@ from headwater.maintenance.operators.timelines import BEGIN, VERSION
 from headwater.model.changelog import COUNT, SEQ
 from headwater.model.logged import event
 from headwater.model.written import Tally
-from headwater.runtime.compute.failures import ComputationFailed, translated
+from headwater.runtime.compute.failures import ComputationFailed, OutOfMemory, translated
 from headwater.runtime.compute.planning import arguments, outputs
 from headwater.runtime.compute.tree_tasks import TreeWork, supplied
 from headwater.runtime.compute.wave_work import WaveWork
@@ -60,6 +60,8 @@ class _Found(Exception):
 
 def blamed(error: ComputationFailed, spark: SparkSession, plan: ViewPlan, wave: WaveWork) -> ComputationFailed:
     """The error, with the row that it is about if that can be found."""
+    if isinstance(error, OutOfMemory):
+        return error
     try:
         culprit = _of_tree(spark, plan, wave) if plan.tree is not None else _of_wave(spark, plan, wave)
     except Exception:  # to say more than Spark says is a courtesy

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 import headwater.model.errors as errors
@@ -66,11 +68,19 @@ class ComputationFailed(HeadwaterError):
     """Spark could not evaluate a view's expressions: a division by zero, an overflow, a cast that does not fit."""
 
 
-class OutOfMemory(HeadwaterError):
-    """What is to be computed does not fit into Spark's memory."""
+class OutOfMemory(ComputationFailed):
+    """What is to be computed does not fit into Spark's memory; no row is to blame."""
 
 
 _MEMORY = "java.lang.OutOfMemoryError"
+_FRAME = "\tat "
+"""Is in what the JVM says of its own errors, if it can still be asked for that."""
+_EXIT_FULL = 52
+"""How a JVM of Spark's ends when its heap is full (SparkExitCode.OOM)."""
+MEMORY_FIX = (
+    'give it more, in headwater.toml: [spark.options] "spark.driver.memory" = "2g" (640m unless said;'
+    ' executors on other machines have "spark.executor.memory")'
+)
 
 
 def marked(error: HeadwaterError) -> TaskError:
@@ -101,7 +111,7 @@ def translated_errors() -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         raise translated(error) from error
     except ConnectionError as error:  # py4j's own sockets: sources' errors are Headwater's own by now
-        raise ProcessDied(f"the JVM does not answer: {error}", DEATH_FIX) from error
+        raise _gone(f"the JVM does not answer: {error}") from error
 
 
 @contextmanager
@@ -117,6 +127,16 @@ def failures_here() -> Iterator[None]:
         raise ComputationFailed(f"{type(error).__name__}: {error}"[:500], "see the log") from error
 
 
+def _gone(what: str, seconds: float = 1.0) -> HeadwaterError:
+    """Of a JVM that is gone, or may be in so many seconds: one whose heap was full is not there any more to say so."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        with suppress(subprocess.TimeoutExpired):
+            if process.wait(timeout=seconds) == _EXIT_FULL:
+                return OutOfMemory("Spark has not enough memory to compute it", MEMORY_FIX)
+    return ProcessDied(what, DEATH_FIX)
+
+
 def translated(error: Exception) -> HeadwaterError:
     text = str(error)
     found = _MARKED.search(text)
@@ -127,16 +147,13 @@ def translated(error: Exception) -> HeadwaterError:
         HeadwaterError.__init__(made, raw["what"], raw["fix"])
         return made
     if _MEMORY in text:
-        return OutOfMemory(
-            "Spark has not enough memory to compute it",
-            'give it more, in headwater.toml: [spark.options] "spark.driver.memory" = "2g" (640m unless said;'
-            ' executors on other machines have "spark.executor.memory")',
-        )
-    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
-        return ProcessDied("the JVM does not answer: it has ended, or was killed", DEATH_FIX)
+        return OutOfMemory("Spark has not enough memory to compute it", MEMORY_FIX)
+    if isinstance(error, Py4JError) and (not isinstance(error, Py4JJavaError) or _FRAME not in text):
+        return _gone("the JVM does not answer: it has ended, or was killed")
     death = next((mark for mark in _DEATHS if mark in text), None)
     if death is not None and "Traceback (most recent call last)" not in text.partition(death)[0]:
-        return ProcessDied(f"a process that computed for it died ({death})", DEATH_FIX)
+        ends = 5.0 if "SparkContext" in death else 0.0
+        return _gone(f"a process that computed for it died ({death})", ends)
     lines = [line for line in text.strip().splitlines() if line.strip()]
     said = next((line for line in lines if line.lstrip().startswith("[")), lines[0] if lines else repr(error))
     if "Traceback" in text:

@@ -17,7 +17,14 @@ from pyspark.sql import SparkSession
 
 from headwater.model.errors import HeadwaterError
 from headwater.model.logged import event
-from headwater.runtime.compute.failures import DEATH_FIX, ComputationFailed, ProcessDied, translated_errors
+from headwater.runtime.compute.failures import (
+    DEATH_FIX,
+    MEMORY_FIX,
+    ComputationFailed,
+    OutOfMemory,
+    ProcessDied,
+    translated_errors,
+)
 from headwater.runtime.compute.spark import start_spark
 from headwater.runtime.project.config import Config
 
@@ -56,7 +63,8 @@ class LivingSpark:
                 yield session
         except HeadwaterError as error:
             if isinstance(error, ComputationFailed) and self._died(session):
-                raise ProcessDied("the JVM that computed for it died", DEATH_FIX) from error
+                fix = MEMORY_FIX if isinstance(error, OutOfMemory) else DEATH_FIX
+                raise ProcessDied("the JVM that computed for it died", fix) from error
             raise
         except Exception as error:  # PySpark's own surprises about a JVM that is not there
             if self._died(session):
